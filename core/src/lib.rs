@@ -1,0 +1,2 @@
+//! The state machine of one Disque node.
+#![forbid(unsafe_code)]
