@@ -1,0 +1,50 @@
+# Shortcuts only: what each does stands in ci/ and can be run by hand.
+
+MODULE = $(or $(CARGO_TARGET_DIR),target)/release/libdisque.so
+PORT ?= 7711
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## Show this help
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: needs
+needs: ## Check for what building and testing need; YES=1 installs it
+	@ci/needs.sh
+
+.PHONY: build
+build: ## Build the module, target/release/libdisque.so
+	cargo build --release --locked
+
+.PHONY: run
+run: build ## Start a server with the module in the foreground, PORT=7711
+	$(or $(REDIS_SERVER),redis-server) --bind 127.0.0.1 --port $(PORT) --loadmodule $(abspath $(MODULE))
+
+.PHONY: demo
+demo: ## Build, then add, get and acknowledge jobs on a server of its own
+	@ci/demo.sh
+
+.PHONY: test
+test: ## Run every test: units, properties, simulation, end to end
+	@ci/test.sh
+
+.PHONY: lint
+lint: ## Check format, warnings, where `unsafe` stands, exported symbols
+	@ci/lint.sh
+
+.PHONY: fmt
+fmt: ## Format the code
+	cargo fmt --all
+
+.PHONY: sim
+sim: ## Simulate clusters: SEEDS=n many, or SEED=n that one again
+	@ci/sim.sh
+
+.PHONY: fuzz
+fuzz: ## Fuzz each target for SECONDS_EACH=30; needs nightly and cargo-fuzz
+	@ci/fuzz.sh
+
+.PHONY: clean
+clean: ## Remove what was built
+	cargo clean

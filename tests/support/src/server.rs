@@ -1,0 +1,550 @@
+//! One redis-server with the module, owned by one test.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{kill, Signal};
+use nix::unistd::Pid;
+
+use crate::lock::{shared_machine, MachineShare};
+use crate::port::{self, Port};
+use crate::{spawn, Client};
+
+const START_LIMIT: Duration = Duration::from_secs(30);
+const STOP_LIMIT: Duration = Duration::from_secs(30);
+/// What Linux counts processor time in, on every platform that it runs on.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// What the server writes to disk.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Persistence {
+    None,
+    /// Saved at a clean stop and by SAVE and BGSAVE.
+    Rdb,
+    /// Synced every second.
+    Aof,
+    /// Synced before each reply.
+    AofAlways,
+    /// RDB and AOF, synced every second.
+    Both,
+}
+
+impl Persistence {
+    fn settings(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Persistence::None => &[("save", "\"\""), ("appendonly", "no")],
+            Persistence::Rdb => &[("save", "3600 1"), ("appendonly", "no")],
+            Persistence::Aof => &[
+                ("save", "\"\""),
+                ("appendonly", "yes"),
+                ("appendfsync", "everysec"),
+            ],
+            Persistence::AofAlways => &[
+                ("save", "\"\""),
+                ("appendonly", "yes"),
+                ("appendfsync", "always"),
+            ],
+            Persistence::Both => &[
+                ("save", "3600 1"),
+                ("appendonly", "yes"),
+                ("appendfsync", "everysec"),
+            ],
+        }
+    }
+}
+
+/// How to start a server. Everything not said is Redis' and the module's default,
+/// without persistence.
+#[derive(Clone)]
+pub struct Options {
+    persistence: Persistence,
+    module: bool,
+    fake_clock: bool,
+    alone: bool,
+    settings: Vec<(String, String)>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            persistence: Persistence::None,
+            module: true,
+            fake_clock: false,
+            alone: false,
+            settings: Vec::new(),
+        }
+    }
+}
+
+impl Options {
+    pub fn new() -> Options {
+        Options::default()
+    }
+
+    pub fn persistence(mut self, persistence: Persistence) -> Options {
+        self.persistence = persistence;
+        self
+    }
+
+    /// A line of redis.conf; the value is quoted by the caller where needed.
+    pub fn set(mut self, name: &str, value: &str) -> Options {
+        self.settings.push((name.to_string(), value.to_string()));
+        self
+    }
+
+    /// Plain Redis, without the module.
+    pub fn without_module(mut self) -> Options {
+        self.module = false;
+        self
+    }
+
+    /// A wall clock that [`Server::step_clock`] moves. The monotonic clock stays true.
+    pub fn fake_clock(mut self) -> Options {
+        self.fake_clock = true;
+        self
+    }
+
+    /// For a test that holds [`crate::quiet_machine`].
+    pub fn alone(mut self) -> Options {
+        self.alone = true;
+        self
+    }
+}
+
+/// Kills its server and removes its directory when dropped; keeps the directory
+/// and prints the log's tail when the test failed. A server that died or
+/// reported a panic on its own fails the test that owns it.
+pub struct Server {
+    options: Options,
+    port: Port,
+    directory: PathBuf,
+    child: Option<Child>,
+    /// It may panic or exit without failing the test.
+    failure_expected: bool,
+    _share: Option<MachineShare>,
+}
+
+/// The module under test: `DISQUE_MODULE`, else the library beside the running test.
+pub fn module_path() -> PathBuf {
+    const NAME: &str = "libdisque.so";
+    if let Some(path) = std::env::var_os("DISQUE_MODULE") {
+        return PathBuf::from(path);
+    }
+    // Tests lie in <target>/<profile>/deps, whatever CARGO_TARGET_DIR says.
+    let test = std::env::current_exe().expect("the path of the running test");
+    let beside = test.parent().and_then(Path::parent).map(|p| p.join(NAME));
+    match beside {
+        Some(path) if path.exists() => path,
+        _ => Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../../target/release")
+            .join(NAME),
+    }
+}
+
+impl Server {
+    /// A server with the module and default settings.
+    #[track_caller]
+    #[allow(clippy::new_without_default)]
+    pub fn new() -> Server {
+        Server::start(Options::new())
+    }
+
+    #[track_caller]
+    pub fn start(options: Options) -> Server {
+        match Server::try_start(options) {
+            Ok(server) => server,
+            Err(log) => panic!("the server does not start:\n{log}"),
+        }
+    }
+
+    /// Starts a server, or returns the log of one that did not come up.
+    pub fn try_start(options: Options) -> Result<Server, String> {
+        let share = (!options.alone).then(shared_machine);
+        let mut server = Server {
+            directory: new_directory(),
+            port: port::reserve(),
+            child: None,
+            failure_expected: false,
+            options,
+            _share: share,
+        };
+        loop {
+            let result = server.launch();
+            match result {
+                Ok(()) => return Ok(server),
+                Err(log) if log.contains("Address already in use") => {
+                    fs::remove_file(server.log_path()).expect("cannot remove the log");
+                    server.port = port::reserve();
+                }
+                Err(log) => {
+                    server.failure_expected = true;
+                    return Err(log);
+                }
+            }
+        }
+    }
+
+    fn launch(&mut self) -> Result<(), String> {
+        assert!(self.child.is_none(), "already running");
+        self.write_configuration();
+        let log = File::options()
+            .create(true)
+            .append(true)
+            .open(self.log_path())
+            .expect("cannot open the log");
+        let server = std::env::var("REDIS_SERVER").unwrap_or_else(|_| "redis-server".into());
+        let mut words = server.split_ascii_whitespace();
+        let mut command = spawn::dying_with_parent(words.next().expect("REDIS_SERVER is empty"));
+        command
+            .args(words)
+            .arg(self.directory.join("redis.conf"))
+            .current_dir(&self.directory)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().expect("cannot share the log"))
+            .stderr(log);
+        if self.options.fake_clock {
+            self.fake_the_clock(&mut command);
+        }
+        self.child = Some(spawn::spawn(command).expect("cannot start redis-server"));
+        self.wait_until_it_answers()
+    }
+
+    fn write_configuration(&self) {
+        let mut text = format!(
+            "bind 127.0.0.1\nport {}\ndir {}\nenable-debug-command yes\n",
+            self.port.number,
+            self.directory.display()
+        );
+        if self.options.module {
+            let module = module_path();
+            let module = module
+                .canonicalize()
+                .unwrap_or_else(|e| panic!("no module at {}: {e}", module.display()));
+            text.push_str(&format!("loadmodule {}\n", module.display()));
+        }
+        for (name, value) in self.options.persistence.settings() {
+            text.push_str(&format!("{name} {value}\n"));
+        }
+        for (name, value) in &self.options.settings {
+            text.push_str(&format!("{name} {value}\n"));
+        }
+        fs::write(self.directory.join("redis.conf"), text).expect("cannot write redis.conf");
+    }
+
+    fn fake_the_clock(&self, command: &mut Command) {
+        let file = self.clock_path();
+        if !file.exists() {
+            fs::write(&file, "+0s").expect("cannot write the clock file");
+        }
+        // Debian's redis-server takes its memory from jemalloc, which asks for the
+        // time while it starts, before libfaketime can answer. libc's own
+        // allocator, put first, does not.
+        let preload = format!("libc_malloc_debug.so.0 {}", faketime_library().display());
+        command
+            .env("LD_PRELOAD", preload)
+            .env("FAKETIME_TIMESTAMP_FILE", file)
+            .env("FAKETIME_NO_CACHE", "1")
+            .env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
+    }
+
+    fn wait_until_it_answers(&mut self) -> Result<(), String> {
+        let deadline = Instant::now() + START_LIMIT;
+        loop {
+            if let Ok(Some(status)) = self.process().try_wait() {
+                self.child = None;
+                return Err(format!("{}\n({status})", self.log()));
+            }
+            if let Ok(mut client) = Client::connect(self.port.number) {
+                client.send(&["PING"]);
+                if let Ok(Some(reply)) = client.try_read(Duration::from_millis(500)) {
+                    if reply.raw() == b"+PONG\r\n" {
+                        return Ok(());
+                    }
+                }
+            }
+            if Instant::now() > deadline {
+                self.kill9();
+                return Err(format!("{}\n(no PONG within {START_LIMIT:?})", self.log()));
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    fn process(&mut self) -> &mut Child {
+        self.child.as_mut().expect("the server is not running")
+    }
+
+    fn pid(&self) -> u32 {
+        self.child.as_ref().expect("the server is not running").id()
+    }
+
+    /// A new connection.
+    #[track_caller]
+    pub fn client(&self) -> Client {
+        Client::connect(self.port.number)
+            .unwrap_or_else(|e| panic!("cannot connect: {e}\n{}", self.log_tail()))
+    }
+
+    /// A new connection that speaks RESP3.
+    #[track_caller]
+    pub fn client3(&self) -> Client {
+        let mut client = self.client();
+        client.hello3();
+        client
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port.number
+    }
+
+    /// Redis' `dir`.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Replaces or adds a line of redis.conf for the next start.
+    pub fn configure(&mut self, name: &str, value: &str) {
+        self.options.settings.retain(|(known, _)| known != name);
+        self.options.settings.push((name.into(), value.into()));
+    }
+
+    pub fn configure_persistence(&mut self, persistence: Persistence) {
+        self.options.persistence = persistence;
+    }
+
+    /// Stops cleanly and starts again with the same directory and port.
+    #[track_caller]
+    pub fn restart(&mut self) {
+        self.stop_clean();
+        self.start_again();
+    }
+
+    /// Starts what [`Server::stop_clean`] or [`Server::kill9`] stopped.
+    #[track_caller]
+    pub fn start_again(&mut self) {
+        if let Err(log) = self.try_start_again() {
+            panic!("the server does not start again:\n{log}");
+        }
+    }
+
+    /// [`Server::start_again`], or the log of a server that did not come up.
+    pub fn try_start_again(&mut self) -> Result<(), String> {
+        let result = self.launch();
+        self.failure_expected |= result.is_err();
+        result
+    }
+
+    /// SHUTDOWN, and the process is gone when it returns.
+    #[track_caller]
+    pub fn stop_clean(&mut self) {
+        let mut client = self.client();
+        client.send(&["SHUTDOWN"]);
+        if let Ok(Some(reply)) = client.try_read(STOP_LIMIT) {
+            panic!("{reply:?}");
+        }
+        let status = self.wait_for_exit(STOP_LIMIT);
+        assert!(status.success(), "SHUTDOWN ended with {status}");
+    }
+
+    #[track_caller]
+    fn wait_for_exit(&mut self, limit: Duration) -> ExitStatus {
+        let status = crate::wait_for(limit, "the server ends", || {
+            self.process().try_wait().expect("cannot wait")
+        });
+        self.child = None;
+        status
+    }
+
+    /// Kills without warning.
+    pub fn kill9(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            // Ends a stopped process too.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    pub fn sigstop(&self) {
+        self.signal(Signal::SIGSTOP);
+    }
+
+    pub fn sigcont(&self) {
+        self.signal(Signal::SIGCONT);
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.pid() as i32), signal).expect("cannot send a signal");
+    }
+
+    /// Moves the wall clock by `seconds` against the true time, at once. Needs
+    /// [`Options::fake_clock`].
+    #[track_caller]
+    pub fn step_clock(&self, seconds: i64) {
+        assert!(self.options.fake_clock, "started without a fake clock");
+        // Replaced in one step: the server reads it at any moment.
+        let new = self.directory.join("clock.new");
+        fs::write(&new, format!("{seconds:+}s")).expect("cannot write the clock file");
+        fs::rename(new, self.clock_path()).expect("cannot replace the clock file");
+    }
+
+    /// Seconds of wall clock that the server shows.
+    #[track_caller]
+    pub fn wall_clock(&self) -> i64 {
+        let reply = self.client().run("TIME");
+        let seconds = reply.expect_array()[0].text();
+        seconds.parse().expect("TIME is no number")
+    }
+
+    /// Processor time used so far, user and system.
+    pub fn cpu_time(&self) -> Duration {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid())).expect("no /proc");
+        // The name, in parentheses, may hold blanks.
+        let fields = stat.rsplit(')').next().expect("no fields");
+        let ticks: u64 = fields
+            .split_ascii_whitespace()
+            .skip(11)
+            .take(2)
+            .map(|n| n.parse::<u64>().expect("no number in /proc"))
+            .sum();
+        Duration::from_secs_f64(ticks as f64 / TICKS_PER_SECOND)
+    }
+
+    /// INFO of one section, its fields by name.
+    #[track_caller]
+    pub fn info(&self, section: &str) -> HashMap<String, String> {
+        let text = self.client().run(&format!("INFO {section}")).expect_text();
+        text.lines()
+            .filter_map(|line| line.split_once(':'))
+            .map(|(name, value)| (name.to_string(), value.to_string()))
+            .collect()
+    }
+
+    /// A field of INFO that is a number.
+    #[track_caller]
+    pub fn info_number(&self, section: &str, field: &str) -> i64 {
+        let info = self.info(section);
+        let Some(value) = info.get(field) else {
+            panic!("INFO {section} has no {field}: {info:?}");
+        };
+        value
+            .parse()
+            .unwrap_or_else(|_| panic!("{field} is no number: {value}"))
+    }
+
+    /// Bytes that Redis counts as allocated.
+    #[track_caller]
+    pub fn used_memory(&self) -> i64 {
+        self.info_number("memory", "used_memory")
+    }
+
+    /// Waits until exactly `count` clients are blocked.
+    #[track_caller]
+    pub fn wait_blocked(&self, count: i64) {
+        let mut seen = -1;
+        let start = Instant::now();
+        while seen != count {
+            assert!(
+                start.elapsed() < Duration::from_secs(10),
+                "{seen} clients are blocked, not {count}"
+            );
+            seen = self.info_number("clients", "blocked_clients");
+        }
+    }
+
+    pub fn log_contains(&self, text: &str) -> bool {
+        self.log().contains(text)
+    }
+
+    pub fn log(&self) -> String {
+        let bytes = fs::read(self.log_path()).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    fn log_tail(&self) -> String {
+        const LINES: usize = 40;
+        let log = self.log();
+        let lines: Vec<&str> = log.lines().collect();
+        lines[lines.len().saturating_sub(LINES)..].join("\n")
+    }
+
+    fn log_path(&self) -> PathBuf {
+        self.directory.join("redis.log")
+    }
+
+    fn clock_path(&self) -> PathBuf {
+        self.directory.join("clock")
+    }
+
+    /// What the server did that no test wants, if anything.
+    fn misbehaviour(&mut self) -> Option<String> {
+        if let Some(child) = &mut self.child {
+            if let Ok(Some(status)) = child.try_wait() {
+                return Some(format!("the server ended by itself ({status})"));
+            }
+        }
+        let log = self.log();
+        ["BUG REPORT START", "panicked at", "ASSERTION FAILED"]
+            .iter()
+            .find(|sign| log.contains(*sign))
+            .map(|sign| format!("the server's log says: {sign}"))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let failing = std::thread::panicking();
+        let misbehaviour = if failing || self.failure_expected {
+            None
+        } else {
+            self.misbehaviour()
+        };
+        self.kill9();
+        if failing || misbehaviour.is_some() {
+            eprintln!(
+                "--- the end of {}:\n{}\n---",
+                self.log_path().display(),
+                self.log_tail()
+            );
+        } else {
+            // A file that cannot be removed fails no test.
+            let _ = fs::remove_dir_all(&self.directory);
+        }
+        if let Some(what) = misbehaviour {
+            panic!("{what}");
+        }
+    }
+}
+
+/// A new directory that says which test it belongs to.
+fn new_directory() -> PathBuf {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let thread = std::thread::current();
+    let test = thread.name().unwrap_or("test").replace("::", "-");
+    let name = format!(
+        "disque-test-{}-{}-{test}",
+        std::process::id(),
+        NEXT.fetch_add(1, Ordering::Relaxed)
+    );
+    let directory = std::env::temp_dir().join(name);
+    fs::create_dir(&directory)
+        .unwrap_or_else(|e| panic!("cannot create {}: {e}", directory.display()));
+    directory
+}
+
+/// Debian keeps it under the platform's own name.
+fn faketime_library() -> PathBuf {
+    let platforms = fs::read_dir("/usr/lib").expect("cannot read /usr/lib");
+    platforms
+        .flatten()
+        .map(|entry| entry.path().join("faketime/libfaketimeMT.so.1"))
+        .find(|path| path.exists())
+        .expect("libfaketime is not installed; see ci/needs.sh")
+}
+
+#[cfg(test)]
+#[path = "server_tests.rs"]
+mod tests;
