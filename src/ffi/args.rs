@@ -1,0 +1,117 @@
+//! The arguments of a command, read in place.
+
+use super::string::{string_bytes, RString};
+use redis_module::raw;
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+
+/// All arguments of a command, the command's name included, as bytes that are
+/// borrowed from the client's query. Copying an `Args` copies a pointer.
+///
+/// A subcommand keeps its container's name: `DISQUE HELLO` has two arguments.
+#[derive(Clone, Copy)]
+pub struct Args<'a> {
+    first: *const *mut raw::RedisModuleString,
+    len: usize,
+    life: PhantomData<&'a [u8]>,
+}
+
+impl<'a> Args<'a> {
+    /// # Safety
+    ///
+    /// `argv` holds `argc` live strings that nobody changes for `'a`, as Redis
+    /// guarantees for the time of a command. (Nothing in this crate redacts or
+    /// rewrites arguments.)
+    pub(super) unsafe fn new(argv: *mut *mut raw::RedisModuleString, argc: i32) -> Self {
+        Self {
+            first: argv,
+            len: if argv.is_null() {
+                0
+            } else {
+                usize::try_from(argc).unwrap_or(0)
+            },
+            life: PhantomData,
+        }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The bytes of argument `index`, counted from the command's name at 0.
+    #[inline]
+    pub fn get(&self, index: usize) -> Option<&'a [u8]> {
+        self.arg(index).map(|arg| arg.bytes())
+    }
+
+    /// Argument `index` together with its server string.
+    #[inline]
+    pub fn arg(&self, index: usize) -> Option<Arg<'a>> {
+        if index >= self.len {
+            return None;
+        }
+        // SAFETY: `index` is within the `len` entries promised to `new`.
+        let raw = NonNull::new(unsafe { *self.first.add(index) })?;
+        Some(Arg {
+            raw,
+            life: PhantomData,
+        })
+    }
+
+    /// The arguments from `start` on.
+    pub fn from(&self, start: usize) -> Args<'a> {
+        let start = start.min(self.len);
+        Args {
+            // SAFETY: at most one past the end of the promised entries.
+            first: unsafe { self.first.add(start) },
+            len: self.len - start,
+            life: PhantomData,
+        }
+    }
+
+    /// The arguments in order, as bytes.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + use<'a> {
+        self.strings().map(|arg| arg.bytes())
+    }
+
+    /// The arguments in order, with their server strings.
+    pub fn strings(&self) -> impl ExactSizeIterator<Item = Arg<'a>> + use<'a> {
+        let args = *self;
+        (0..self.len).map(move |index| match args.arg(index) {
+            Some(arg) => arg,
+            None => panic!("the server passed an argument without a string"),
+        })
+    }
+}
+
+/// One argument.
+#[derive(Clone, Copy)]
+pub struct Arg<'a> {
+    raw: NonNull<raw::RedisModuleString>,
+    life: PhantomData<&'a [u8]>,
+}
+
+impl<'a> Arg<'a> {
+    /// Its bytes, in place.
+    #[inline]
+    pub fn bytes(&self) -> &'a [u8] {
+        // SAFETY: live and unchanged for `'a`, see `Args::new`.
+        unsafe { string_bytes(self.raw) }
+    }
+
+    /// A reference that outlives the command, without a copy of the bytes.
+    pub fn retain(&self) -> RString {
+        // SAFETY: live, see `Args::new`.
+        unsafe { RString::retained(self.raw) }
+    }
+
+    pub(super) fn as_raw(&self) -> NonNull<raw::RedisModuleString> {
+        self.raw
+    }
+}

@@ -1,0 +1,37 @@
+//! The two clocks. Deadlines use the monotonic one; the wall clock is for
+//! creation times, persisted times and replies.
+
+/// Milliseconds of `CLOCK_MONOTONIC`: never steps back, not comparable between
+/// machines or boots. The timer of [`super::arm`] counts on the same clock.
+pub fn mono_ms() -> u64 {
+    read(libc::CLOCK_MONOTONIC)
+}
+
+/// Milliseconds since 1970 of `CLOCK_REALTIME`: may jump either way.
+pub fn wall_ms() -> u64 {
+    read(libc::CLOCK_REALTIME)
+}
+
+fn read(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `time` is a valid timespec to write to. Both clocks exist on
+    // every Linux, so the call cannot fail; on failure the time reads as 0.
+    unsafe { libc::clock_gettime(clock, &mut time) };
+    u64::try_from(time.tv_sec).unwrap_or(0) * 1000 + time.tv_nsec as u64 / 1_000_000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clocks_advance() {
+        let (mono, wall) = (mono_ms(), wall_ms());
+        assert!(mono > 0);
+        assert!(wall > 1_600_000_000_000);
+        assert!(mono_ms() >= mono);
+    }
+}
