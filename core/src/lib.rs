@@ -1,2 +1,23 @@
-//! The state machine of one Disque node.
+//! The state machine of one Disque node: jobs, queues, waiting clients, time.
+//!
+//! It is deterministic: no I/O, no threads, no clock and no randomness of its
+//! own. Time comes in with each call as [`clock::Now`], randomness from a seed,
+//! and what has to be done goes out through [`effects::Effects`]. The same code
+//! runs inside redis-server and in a simulation with virtual time.
+//!
+//! Start reading at [`node`].
 #![forbid(unsafe_code)]
+
+pub mod clock;
+pub mod collections;
+pub mod effects;
+pub mod error;
+pub mod job;
+pub mod job_id;
+pub mod memory;
+pub mod node;
+pub mod queue;
+pub mod record;
+pub mod settings;
+pub mod span;
+mod tables;

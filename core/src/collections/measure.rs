@@ -1,0 +1,238 @@
+//! Costs per operation, for whoever wants to change a constant:
+//! `cargo test -p disque-core --release measure -- --ignored --nocapture --test-threads 1`
+
+use super::*;
+use std::time::{Duration, Instant};
+
+/// The size of a job, with the links of one.
+struct Item {
+    id: u64,
+    deadline: u64,
+    timer: TimerLinks,
+    hash_next: u32,
+    _rest: [u64; 9],
+    _state: bool,
+}
+
+impl Item {
+    fn new(id: u64) -> Self {
+        Self {
+            id,
+            deadline: id,
+            timer: TimerLinks::default(),
+            hash_next: NIL,
+            _rest: [0; 9],
+            _state: false,
+        }
+    }
+}
+
+impl Hashed for Item {
+    fn hash(&self, seed: &HashSeed) -> u64 {
+        seed.hash(&self.id.to_le_bytes())
+    }
+
+    fn hash_next(&self) -> u32 {
+        self.hash_next
+    }
+
+    fn set_hash_next(&mut self, next: u32) {
+        self.hash_next = next;
+    }
+}
+
+impl Timed for Item {
+    fn links(&self) -> TimerLinks {
+        self.timer
+    }
+
+    fn links_mut(&mut self) -> &mut TimerLinks {
+        &mut self.timer
+    }
+
+    fn deadline(&self) -> u64 {
+        self.deadline
+    }
+}
+
+/// Runs `step` `count` times; prints the mean and the slowest.
+fn each(name: &str, count: u32, mut step: impl FnMut(u32)) {
+    let begin = Instant::now();
+    let mut last = begin;
+    let mut worst = Duration::ZERO;
+    for i in 0..count {
+        step(i);
+        // The clock costs as much as the shortest steps.
+        if i % 8 == 0 {
+            let now = Instant::now();
+            worst = worst.max(now - last);
+            last = now;
+        }
+    }
+    let mean = begin.elapsed().as_nanos() / u128::from(count.max(1));
+    println!("{count:>9} {name:<32} {mean:>6} ns/op, slowest 8: {worst:?}");
+}
+
+fn random(state: &mut u64) -> u64 {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    *state
+}
+
+fn shuffled(count: u32) -> Vec<u32> {
+    let mut keys: Vec<u32> = (0..count).collect();
+    let mut state = 88_172_645_463_325_252;
+    for i in (1..count).rev() {
+        keys.swap(i as usize, (random(&mut state) % u64::from(i + 1)) as usize);
+    }
+    keys
+}
+
+fn per_item(what: &str, bytes: usize, count: u32) {
+    let bytes = bytes as f64 / f64::from(count);
+    println!("{count:>9} {what:<32} {bytes:>6.2} bytes per item");
+}
+
+const COUNTS: [u32; 3] = [10_000, 1_000_000, 10_000_000];
+
+#[test]
+#[ignore = "a measurement"]
+fn slab() {
+    println!("slot: {} bytes", size_of::<Option<Item>>());
+    for count in COUNTS {
+        let order = shuffled(count);
+        let mut items = Slab::new();
+        each("slab: insert", count, |i| {
+            items.insert(Item::new(i.into())).unwrap();
+        });
+        per_item("slab", items.allocated_bytes(), count);
+        let mut sum = 0;
+        each("slab: get, random", count, |i| {
+            sum += items[order[i as usize]].id;
+        });
+        each("slab: remove, random", count - 1, |i| {
+            items.remove(order[i as usize]);
+        });
+        per_item("slab, all but one removed", items.allocated_bytes(), count);
+        each("slab: scan for the last item", 1_000, |_| {
+            assert!(std::hint::black_box(&items).next_occupied(0).is_some());
+        });
+        assert!(sum > 0);
+    }
+}
+
+#[test]
+#[ignore = "a measurement"]
+fn hash_index() {
+    for count in COUNTS {
+        let order = shuffled(count);
+        let mut items = Slab::new();
+        let mut index = HashIndex::new(HashSeed::new(&[7; 16]));
+        for id in 0..count {
+            items.insert(Item::new(id.into())).unwrap();
+        }
+        each("index: insert", count, |key| {
+            let hash = items[key].hash(index.seed());
+            index.insert(&mut items, key, hash);
+        });
+        per_item("index", index.allocated_bytes() + 4 * count as usize, count);
+        let find = |index: &HashIndex, items: &Slab<Item>, id: u64| {
+            let hash = index.seed().hash(&id.to_le_bytes());
+            index.find(items, hash, |item| item.id == id)
+        };
+        each("index: find, random", count, |i| {
+            let key = order[i as usize];
+            assert_eq!(find(&index, &items, key.into()), Some(key));
+        });
+        each("index: find, absent", count, |i| {
+            assert_eq!(find(&index, &items, u64::from(i) << 32 | 1 << 31), None);
+        });
+        each("index: remove, random", count, |i| {
+            let key = order[i as usize];
+            let hash = items[key].hash(index.seed());
+            assert!(index.remove(&mut items, key, hash));
+        });
+        println!(
+            "{count:>9} index, emptied: {} bytes",
+            index.allocated_bytes()
+        );
+    }
+}
+
+#[test]
+#[ignore = "a measurement"]
+fn wheel() {
+    for count in COUNTS {
+        let order = shuffled(count);
+        let mut state = 1;
+        let mut items = Slab::new();
+        for _ in 0..count {
+            let deadline = 1_000 + random(&mut state) % 86_400_000;
+            let item = Item {
+                deadline,
+                ..Item::new(0)
+            };
+            items.insert(item).unwrap();
+        }
+        let mut wheel = Wheel::new(0);
+        each("wheel: insert, within a day", count, |key| {
+            wheel.insert(&mut items, key)
+        });
+        each("wheel: remove, random", count, |i| {
+            assert!(wheel.remove(&mut items, order[i as usize]));
+        });
+        for key in 0..count {
+            wheel.insert(&mut items, key);
+        }
+        let mut moves = 0;
+        let mut due = 0;
+        each("wheel: poll, a day in one jump", count, |_| loop {
+            let mut budget = 100;
+            let poll = wheel.poll(&mut items, 100_000_000, &mut budget);
+            moves += 100 - budget;
+            if let Poll::Due(_) = poll {
+                due += 1;
+                break;
+            }
+        });
+        println!(
+            "{count:>9} moves per item: {:.2}",
+            f64::from(moves) / f64::from(due)
+        );
+    }
+}
+
+#[test]
+#[ignore = "a measurement"]
+fn ordered() {
+    for count in COUNTS {
+        let order = shuffled(count);
+        let mut items = Slab::new();
+        for id in 0..count {
+            items.insert(Item::new(id.into())).unwrap();
+        }
+        let by_id = |key: u32| (0u8, items[key].id);
+        let mut keys = OrderedKeys::new();
+        each("order: append", count, |key| keys.insert(key, by_id));
+        per_item("order, appended", keys.allocated_bytes(), count);
+        each("order: pop", count, |key| {
+            assert_eq!(keys.pop_front(), Some(key))
+        });
+        each("order: append and pop, empty", count, |key| {
+            keys.insert(key, by_id);
+            keys.pop_front();
+        });
+        each("order: insert, random", count, |i| {
+            keys.insert(order[i as usize], by_id)
+        });
+        per_item("order, random", keys.allocated_bytes(), count);
+        each("order: remove, random", count, |i| {
+            assert!(keys.remove(order[(count - 1 - i) as usize], by_id));
+        });
+        println!(
+            "{count:>9} order, emptied: {} bytes",
+            keys.allocated_bytes()
+        );
+    }
+}

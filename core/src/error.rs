@@ -1,0 +1,141 @@
+//! Every error that a client can see, with its exact text.
+
+use crate::collections::Full;
+use std::fmt;
+
+/// An error reply. `Display` gives its text without the leading `-`; the first
+/// word is the code that clients depend on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// An argument that should be a job id does not have the form of one.
+    BadId,
+    /// More copies were asked for than there are nodes.
+    NoRepl,
+    /// The queue already holds as many jobs as MAXLEN allows.
+    MaxLen,
+    /// The queue takes no jobs now.
+    Paused,
+    /// This node is leaving its cluster.
+    Leaving,
+    /// No such job on this node.
+    NoJob,
+    /// The job was acknowledged already.
+    Acked,
+    /// More than half of the job's TTL has passed.
+    TooLate,
+    /// Memory is full.
+    OutOfMemory,
+    /// The server is set so that jobs would not survive.
+    Misconfigured,
+    /// A blocked call was ended by CLIENT UNBLOCK ... ERROR.
+    Unblocked,
+    /// An option's value is not a number in its range.
+    OutOfRange(Range),
+    /// A word that is no option of the command, or an option without its value.
+    Syntax(&'static str),
+    /// SYNC and ASYNC exclude each other.
+    SyncWithAsync,
+    /// SYNC asks for more copies than REPLICATE makes.
+    SyncAboveReplicate,
+    /// DELAY is not below TTL.
+    DelayAboveTtl,
+    /// At-most-once jobs have one copy.
+    RetryZeroReplicated,
+    /// GETJOB without FROM or without a queue name.
+    NoQueueGiven,
+    /// A queue name or body is longer than the setting allows.
+    TooLong(Range),
+    /// A command names more ids or queues than the setting allows.
+    TooMany(Range),
+    /// As many clients are blocked as the setting allows.
+    TooManyBlocked,
+    /// DISQUE got a subcommand or value that it does not know.
+    BadArgument(&'static str),
+    /// The internal command came from a client.
+    InternalCommand,
+    /// A setting was given an impossible value.
+    BadSetting(&'static str),
+    /// A defect of this module was caught; see the log.
+    Internal,
+}
+
+/// What a number may be, for the texts of range errors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// The option or thing that was out of range.
+    pub what: &'static str,
+    /// The unit, as plural: `seconds`, `bytes`, `jobs`.
+    pub unit: &'static str,
+    /// The smallest value allowed, as text.
+    pub min: &'static str,
+    /// The largest value allowed.
+    pub max: u64,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = match self {
+            Error::BadId => "BADID Invalid Job ID format.",
+            Error::NoRepl => {
+                "NOREPL Not enough reachable nodes for the requested replication level"
+            }
+            Error::MaxLen => "MAXLEN Queue is already as long as MAXLEN allows",
+            Error::Paused => "PAUSED Queue is paused in: it takes no jobs now, try later",
+            Error::Leaving => "LEAVING This node is leaving its cluster, use another one",
+            Error::NoJob => "NOJOB Job not known on this node",
+            Error::Acked => "ACKED Job is already acknowledged",
+            Error::TooLate => {
+                "TOOLATE Half of the job's TTL has passed: it can no longer be postponed"
+            }
+            Error::OutOfMemory => {
+                "OOM Memory is full: consume jobs or raise maxmemory or disque.max-memory"
+            }
+            Error::Misconfigured => {
+                "MISCONF With 'aof-use-rdb-preamble no' a rewrite of the append only file would \
+                 lose all jobs: set it to yes"
+            }
+            Error::Unblocked => "UNBLOCKED client unblocked via CLIENT UNBLOCK",
+            Error::OutOfRange(range) => return write!(f, "ERR {range}"),
+            Error::Syntax(usage) => return write!(f, "ERR syntax error, usage: {usage}"),
+            Error::SyncWithAsync => "ERR SYNC and ASYNC cannot be used together",
+            Error::SyncAboveReplicate => "ERR SYNC must not exceed REPLICATE",
+            Error::DelayAboveTtl => "ERR DELAY must be less than TTL",
+            Error::RetryZeroReplicated => {
+                "ERR RETRY 0 (at most once) needs an explicit REPLICATE 1"
+            }
+            Error::NoQueueGiven => "ERR GETJOB needs FROM and at least one queue name",
+            Error::TooLong(range) => return write!(f, "ERR {range}"),
+            Error::TooMany(range) => return write!(f, "ERR {range}"),
+            Error::TooManyBlocked => {
+                "ERR too many blocked clients, see the setting disque.max-blocked-clients"
+            }
+            Error::BadArgument(expected) => return write!(f, "ERR expected {expected}"),
+            Error::InternalCommand => {
+                "ERR internal command: only the append only file and a primary may send it"
+            }
+            Error::BadSetting(expected) => return f.write_str(expected),
+            Error::Internal => "ERR internal error, see the server's log",
+        };
+        f.write_str(text)
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<Full> for Error {
+    fn from(_: Full) -> Error {
+        Error::OutOfMemory
+    }
+}
+
+impl fmt::Display for Range {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Range {
+            what,
+            unit,
+            min,
+            max,
+        } = self;
+        write!(f, "{what} must be from {min} to {max} {unit}")
+    }
+}

@@ -1,0 +1,168 @@
+//! One job, as a node keeps it.
+
+use crate::clock::NEVER;
+use crate::collections::{HashSeed, Hashed, Timed, TimerLinks};
+use crate::job_id::JobId;
+use crate::span::Span;
+
+/// Where a job stands on this node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Waits for the end of its DELAY. Clients see it as active.
+    Delayed,
+    /// Held, not queued here: delivered, or taken off the queue.
+    Active,
+    /// Deliverable here.
+    Queued,
+}
+
+impl State {
+    /// How many states there are, for tables of counters.
+    pub const COUNT: usize = 3;
+
+    /// The name that clients know.
+    pub fn name(self) -> &'static str {
+        match self {
+            State::Delayed | State::Active => "active",
+            State::Queued => "queued",
+        }
+    }
+}
+
+/// The options of a job that ADDJOB sets and nothing changes afterwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Copies asked for, 1 to 65535.
+    pub replicate: u16,
+    /// Copies to wait for before the producer is answered.
+    pub sync: u16,
+    /// How long the job lives from its creation. Above zero.
+    pub ttl: Span,
+    /// How long it waits before it is queued first. Below `ttl`.
+    pub delay: Span,
+    /// How long after a delivery it is queued again; zero means at most once.
+    pub retry: Span,
+}
+
+/// A job. There are many, and each byte here counts for every one of them:
+/// keep fields ordered by size and options that few jobs use out of it.
+pub struct Job {
+    /// Creation: wall-clock ms x 10^6 or a little more; orders the queue.
+    pub ctime: u64,
+    /// When its TTL passes, on the monotonic clock.
+    pub expire_at: u64,
+    /// When it will be queued, on the monotonic clock; [`NEVER`] while it is
+    /// queued, and for a delivered job with RETRY 0.
+    pub requeue_at: u64,
+    /// What the producer gave.
+    pub body: Box<[u8]>,
+    timer: TimerLinks,
+    /// The key of its queue.
+    pub queue: u32,
+    hash_next: u32,
+    /// Deliveries so far.
+    pub attempt: u32,
+    /// See [`Options`].
+    pub options: Options,
+    /// Negative acknowledgements, saturating.
+    pub nacks: u16,
+    /// Times it was queued again without a NACK, saturating.
+    pub additional_deliveries: u16,
+    /// The public name.
+    pub id: JobId,
+    /// Where it stands.
+    pub state: State,
+    /// An at-most-once job that may have been delivered before a crash: it is
+    /// kept, and not delivered (SPEC of RETRY 0 across restarts).
+    pub withheld: bool,
+}
+
+impl Job {
+    /// A job that is not linked anywhere yet.
+    pub fn new(id: JobId, queue: u32, ctime: u64, options: Options, body: Box<[u8]>) -> Job {
+        Job {
+            ctime,
+            expire_at: NEVER,
+            requeue_at: NEVER,
+            body,
+            timer: TimerLinks::default(),
+            queue,
+            hash_next: u32::MAX,
+            attempt: 0,
+            options,
+            nacks: 0,
+            additional_deliveries: 0,
+            id,
+            state: State::Active,
+            withheld: false,
+        }
+    }
+
+    /// Whether it may be delivered at most once.
+    pub fn at_most_once(&self) -> bool {
+        self.options.retry.is_zero()
+    }
+
+    /// Whether it may be put on its queue: an at-most-once job only before its
+    /// first delivery, and not while withheld.
+    pub fn may_be_queued(&self) -> bool {
+        !self.at_most_once() || (self.attempt == 0 && !self.withheld)
+    }
+
+    /// Bytes that this job takes, near enough for limits and INFO: its slot, its
+    /// entries in the indexes, and its body.
+    pub fn memory(&self) -> usize {
+        Self::OVERHEAD + self.body.len()
+    }
+
+    /// See [`Job::memory`].
+    pub const OVERHEAD: usize = std::mem::size_of::<Job>() + 12;
+}
+
+impl Timed for Job {
+    fn links(&self) -> TimerLinks {
+        self.timer
+    }
+
+    fn links_mut(&mut self) -> &mut TimerLinks {
+        &mut self.timer
+    }
+
+    fn deadline(&self) -> u64 {
+        self.expire_at.min(self.requeue_at)
+    }
+}
+
+impl Hashed for Job {
+    fn hash(&self, seed: &HashSeed) -> u64 {
+        seed.hash(self.id.random())
+    }
+
+    fn hash_next(&self) -> u32 {
+        self.hash_next
+    }
+
+    fn set_hash_next(&mut self, next: u32) {
+        self.hash_next = next;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_is_small() {
+        // With 100 bytes of body and the indexes this is what keeps a job under
+        // 250 bytes; see docs/performance.md before making it larger.
+        assert!(
+            std::mem::size_of::<Job>() <= 112,
+            "{}",
+            std::mem::size_of::<Job>()
+        );
+        assert_eq!(
+            std::mem::size_of::<Option<Job>>(),
+            std::mem::size_of::<Job>()
+        );
+    }
+}

@@ -1,0 +1,123 @@
+//! SHOW, QLEN, QPEEK, QSTAT: looking without touching.
+
+use super::stats::Stats;
+use super::Node;
+use crate::clock::Now;
+use crate::job::{Job, State};
+use crate::job_id::JobId;
+use crate::queue::Queue;
+
+/// What SHOW tells of a job beside what the job itself holds.
+pub struct JobView<'a> {
+    /// The job.
+    pub job: &'a Job,
+    /// Its queue's name.
+    pub queue: &'a [u8],
+    /// What is left of its TTL, in ms.
+    pub ttl_left_ms: u64,
+    /// Time until it is queued, in ms; `None` when no time is set.
+    pub requeue_within_ms: Option<u64>,
+    /// Time until this node looks at it again, in ms.
+    pub awake_within_ms: Option<u64>,
+}
+
+/// What QSTAT tells of a queue. Times in ms.
+pub struct QueueView<'a> {
+    /// Its name.
+    pub name: &'a [u8],
+    /// Jobs that can be delivered.
+    pub len: usize,
+    /// Time since it came to be.
+    pub age_ms: u64,
+    /// Time since a client last used it.
+    pub idle_ms: u64,
+    /// Clients that wait on it.
+    pub blocked: usize,
+    /// Jobs that entered it.
+    pub jobs_in: u64,
+    /// Jobs that were delivered from it.
+    pub jobs_out: u64,
+    /// The word of PAUSE.
+    pub pause: &'static str,
+}
+
+/// Totals for INFO.
+pub struct Totals {
+    /// Jobs by [`State`].
+    pub jobs: [u64; State::COUNT],
+    /// Queues.
+    pub queues: usize,
+    /// Blocked clients.
+    pub blocked_clients: usize,
+    /// Bytes that jobs take.
+    pub job_bytes: usize,
+    /// What was done since the start.
+    pub stats: Stats,
+}
+
+impl Node {
+    /// SHOW.
+    pub fn show(&self, now: Now, id: &JobId) -> Option<JobView<'_>> {
+        self.jobs.find(id).map(|key| self.view(now, key))
+    }
+
+    /// What SHOW and JSCAN REPLY all tell of the job with this key.
+    pub fn view(&self, now: Now, key: u32) -> JobView<'_> {
+        let job = &self.jobs[key];
+        JobView {
+            job,
+            queue: &self.queue_of(job).name,
+            ttl_left_ms: job.expire_at.saturating_sub(now.mono_ms),
+            requeue_within_ms: now.until(job.requeue_at),
+            awake_within_ms: now.until(job.expire_at.min(job.requeue_at)),
+        }
+    }
+
+    /// QLEN.
+    pub fn queue_len(&self, queue: &[u8]) -> usize {
+        self.queues
+            .find(queue)
+            .map_or(0, |key| self.queues[key].order.len())
+    }
+
+    /// QPEEK: keys of up to `count` queued jobs, oldest or newest first. Never
+    /// more than `disque.max-ids`.
+    pub fn peek(&self, queue: &[u8], count: u64, newest_first: bool) -> Vec<u32> {
+        let Some(key) = self.queues.find(queue) else {
+            return Vec::new();
+        };
+        let order = &self.queues[key].order;
+        let count = count.min(self.settings.max_ids) as usize;
+        if newest_first {
+            order.iter().rev().take(count).collect()
+        } else {
+            order.iter().take(count).collect()
+        }
+    }
+
+    /// QSTAT.
+    pub fn queue_stat(&self, now: Now, queue: &[u8]) -> Option<QueueView<'_>> {
+        let queue: &Queue = &self.queues[self.queues.find(queue)?];
+        Some(QueueView {
+            name: &queue.name,
+            len: queue.order.len(),
+            age_ms: now.mono_ms.saturating_sub(queue.created_at),
+            idle_ms: now.mono_ms.saturating_sub(queue.used_at),
+            blocked: queue.waiters.len(),
+            jobs_in: queue.jobs_in,
+            jobs_out: queue.jobs_out,
+            pause: queue.pause.name(),
+        })
+    }
+
+    /// What INFO tells.
+    pub fn totals(&self) -> Totals {
+        Totals {
+            jobs: self.job_counts,
+            queues: self.queues.len(),
+            blocked_clients: self.waiters.len(),
+            job_bytes: self.jobs.bytes(),
+            stats: self.stats,
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! One node of the queue: the state machine.
+//!
+//! The caller brings what happens, with the time, and carries out what comes
+//! back in [`Effects`]. There are four kinds of calls:
+//!
+//! - **commands** of clients: one file per family ([`add`], [`get`],
+//!   [`settle`], [`requeue`], [`pause`], [`scan`]). Each validates everything
+//!   before it changes anything: an error leaves no trace.
+//! - **time**: [`Node::next_wake`] says when, [`Node::run_due`] does the work,
+//!   in slices.
+//! - **waiting clients**: [`Node::block`] registers one, [`Node::serve`] answers
+//!   those for whom there are jobs, [`Node::forget_waiter`] drops one.
+//! - **loading**: [`Node::apply`] takes back what was written down,
+//!   [`Node::snapshot`] writes it all.
+//!
+//! The caller calls [`Node::serve`] at the end of each command, unless the
+//! command is part of a transaction or script: then it lets the timer do it.
+
+pub mod add;
+pub mod get;
+pub mod inspect;
+pub mod load;
+mod moves;
+pub mod pause;
+pub mod requeue;
+pub mod scan;
+pub mod settle;
+pub mod snapshot;
+pub mod stats;
+mod timers;
+mod waiters;
+
+use crate::clock::Now;
+use crate::collections::HashSeed;
+use crate::effects::{Answer, Effects};
+use crate::error::{Error, Range};
+use crate::job::{Job, State};
+use crate::job_id::{hex_from, hex_to, IdGenerator, JobId};
+use crate::memory::Pressure;
+use crate::queue::Queue;
+use crate::record::{NodeImage, Record};
+use crate::settings::Settings;
+use crate::tables::{JobTable, QueueTable, WaiterTable};
+use rand::{RngCore, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use stats::Stats;
+use std::collections::{BTreeSet, VecDeque};
+
+/// Who a node is. Lives as long as its data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// 160 random bits, the node's name.
+    pub id: [u8; 20],
+    /// The line of data that this node holds.
+    pub epoch: u64,
+    /// How often the id moved to a promoted replica.
+    pub term: u64,
+}
+
+impl Identity {
+    /// The name as 40 hex digits.
+    pub fn hex(&self) -> String {
+        let mut text = [0; 40];
+        hex_from(&self.id, &mut text);
+        text.iter().map(|&b| char::from(b)).collect()
+    }
+
+    /// The bits of a name of 40 lowercase hex digits.
+    pub fn parse_hex(text: &[u8]) -> Option<[u8; 20]> {
+        let mut id = [0; 20];
+        (text.len() == 40).then_some(())?;
+        hex_to(text, &mut id).map(|()| id)
+    }
+
+    fn image(&self) -> NodeImage {
+        NodeImage {
+            id: self.id,
+            epoch: self.epoch,
+            term: self.term,
+        }
+    }
+}
+
+/// A node. See the module's head for how to drive it.
+pub struct Node {
+    identity: Identity,
+    settings: Settings,
+    hash_seed: HashSeed,
+    rng: ChaCha8Rng,
+    ids: IdGenerator,
+    last_ctime: u64,
+    jobs: JobTable,
+    queues: QueueTable,
+    waiters: WaiterTable,
+    /// Jobs by state, kept as they move.
+    job_counts: [u64; State::COUNT],
+    /// Queues whose waiters can perhaps be served.
+    ready: VecDeque<u32>,
+    /// At-most-once jobs that were delivered: nothing is lost when they go.
+    disposable: BTreeSet<(u64, u32)>,
+    /// Tables of before a flush, freed slice by slice.
+    discarded: Vec<(JobTable, QueueTable)>,
+    server_pressure: Pressure,
+    leaving: bool,
+    stats: Stats,
+}
+
+impl Node {
+    /// An empty node. All randomness comes from `seed`; two nodes with one seed
+    /// make the same ids.
+    pub fn new(identity: Identity, settings: Settings, seed: [u8; 32], now: Now) -> Node {
+        let mut rng = ChaCha8Rng::from_seed(seed);
+        let (mut key, mut id_seed) = ([0; 16], [0; 32]);
+        rng.fill_bytes(&mut key);
+        rng.fill_bytes(&mut id_seed);
+        let hash_seed = HashSeed::new(&key);
+        Node {
+            ids: IdGenerator::new(first_four(&identity.id), id_seed),
+            identity,
+            settings,
+            hash_seed: hash_seed.clone(),
+            rng,
+            last_ctime: 0,
+            jobs: JobTable::new(hash_seed.clone(), now),
+            queues: QueueTable::new(hash_seed, now),
+            waiters: WaiterTable::new(now),
+            job_counts: [0; State::COUNT],
+            ready: VecDeque::new(),
+            disposable: BTreeSet::new(),
+            discarded: Vec::new(),
+            server_pressure: Pressure::None,
+            leaving: false,
+            stats: Stats::default(),
+        }
+    }
+
+    /// Who this node is.
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// Becomes another node: for an identity that was read from written data.
+    pub fn set_identity(&mut self, identity: Identity) {
+        let mut id_seed = [0; 32];
+        self.rng.fill_bytes(&mut id_seed);
+        self.ids = IdGenerator::new(first_four(&identity.id), id_seed);
+        self.identity = identity;
+    }
+
+    /// The settings in force.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Changes the settings, from the next call on.
+    pub fn set_settings(&mut self, settings: Settings) {
+        self.settings = settings;
+    }
+
+    /// Tells how full the server's memory is. The caller does so before each
+    /// ADDJOB; `disque.max-memory` is watched here.
+    pub fn set_server_pressure(&mut self, pressure: Pressure) {
+        self.server_pressure = pressure;
+    }
+
+    /// How near memory is to the nearest limit.
+    pub fn pressure(&self) -> Pressure {
+        self.own_pressure().max(self.server_pressure)
+    }
+
+    fn own_pressure(&self) -> Pressure {
+        Pressure::of(self.jobs.bytes() as u64, self.settings.max_memory)
+    }
+
+    /// A job by its key, as a delivery or scan names it.
+    pub fn job(&self, key: u32) -> &Job {
+        &self.jobs[key]
+    }
+
+    /// The queue of a job.
+    pub fn queue_of(&self, job: &Job) -> &Queue {
+        &self.queues[job.queue]
+    }
+
+    /// The name of the queue of the job with this id.
+    pub fn queue_name(&self, id: &JobId) -> Option<&[u8]> {
+        let key = self.jobs.find(id)?;
+        Some(&self.queues[self.jobs[key].queue].name)
+    }
+
+    /// How many jobs there are.
+    pub fn job_count(&self) -> usize {
+        self.jobs.len()
+    }
+
+    /// Whether DISQUE LEAVING yes was said.
+    pub fn is_leaving(&self) -> bool {
+        self.leaving
+    }
+
+    /// DISQUE LEAVING yes: clients that wait are sent away.
+    /// DISQUE LEAVING no: as before.
+    pub fn set_leaving(&mut self, leaving: bool, now: Now, fx: &mut Effects) {
+        self.leaving = leaving;
+        if leaving {
+            self.answer_all_waiters(&Answer::Error(Error::Leaving), now, fx);
+        }
+    }
+
+    /// DISQUE FLUSHALL: all jobs and queues are gone when this returns; their
+    /// memory is freed by [`Node::run_due`], in slices.
+    pub fn flush(&mut self, now: Now, fx: &mut Effects) {
+        self.answer_all_waiters(&Answer::Null, now, fx);
+        self.clear(now);
+        fx.records.push(&Record::Flushed);
+    }
+
+    /// Forgets all jobs and queues, without a record: before a load.
+    pub fn clear(&mut self, now: Now) {
+        let jobs = JobTable::new(self.hash_seed.clone(), now);
+        let queues = QueueTable::new(self.hash_seed.clone(), now);
+        self.discarded.push((
+            std::mem::replace(&mut self.jobs, jobs),
+            std::mem::replace(&mut self.queues, queues),
+        ));
+        self.job_counts = [0; State::COUNT];
+        self.ready.clear();
+        self.disposable.clear();
+        // Waiters hold keys of queues that are gone: the caller of clear has
+        // answered them (flush), or nobody can wait yet (load).
+        debug_assert!(self.waiters.is_empty());
+    }
+
+    /// Refuses a queue name that is longer than the setting allows.
+    pub fn check_queue_name(&self, name: &[u8]) -> Result<(), Error> {
+        check_length("a queue's name", name, self.settings.max_queue_name)
+    }
+
+    /// Refuses more ids or names in one command than the setting allows.
+    pub fn check_id_count(&self, what: &'static str, count: usize) -> Result<(), Error> {
+        let max = self.settings.max_ids;
+        if count as u64 <= max {
+            return Ok(());
+        }
+        Err(Error::TooMany(Range {
+            what,
+            unit: "",
+            min: "1",
+            max,
+        }))
+    }
+}
+
+fn first_four(id: &[u8; 20]) -> [u8; 4] {
+    [id[0], id[1], id[2], id[3]]
+}
+
+fn check_length(what: &'static str, bytes: &[u8], max: u64) -> Result<(), Error> {
+    if bytes.len() as u64 <= max {
+        return Ok(());
+    }
+    Err(Error::TooLong(Range {
+        what,
+        unit: "bytes",
+        min: "0",
+        max,
+    }))
+}

@@ -1,0 +1,96 @@
+//! Writing the whole state down.
+
+use super::Node;
+use crate::clock::Now;
+use crate::job::State;
+use crate::record::{JobImage, Record, RecordBatch, StateImage};
+
+/// Batches are cut at about this size.
+const BATCH_BYTES: usize = 64 << 10;
+
+impl Node {
+    /// Writes everything as batches of records of about 64 KiB, each handed to
+    /// `write`, which may stop the walk with an error. Queued jobs are written
+    /// queue by queue in their order: a load then appends at the tail.
+    pub fn snapshot<E>(
+        &self,
+        now: Now,
+        write: &mut dyn FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut out = Batches {
+            batch: RecordBatch::default(),
+            write,
+        };
+        out.push(&Record::Node(self.identity.image()))?;
+        for (_, queue) in self.queues.iter() {
+            if !queue.pause.is_none() {
+                out.push(&Record::Paused {
+                    queue: &queue.name,
+                    pause: queue.pause.to_bits(),
+                })?;
+            }
+            for key in queue.order.iter() {
+                out.push(&Record::Job(self.image(key, now)))?;
+            }
+        }
+        let mut from = 0;
+        while let Some(key) = self.jobs.next_occupied(from) {
+            from = key + 1;
+            if self.jobs[key].state != State::Queued {
+                out.push(&Record::Job(self.image(key, now)))?;
+            }
+        }
+        out.finish()
+    }
+
+    /// A job as records carry it.
+    pub(super) fn image(&self, key: u32, now: Now) -> JobImage<'_> {
+        let job = &self.jobs[key];
+        JobImage {
+            id: job.id,
+            queue: &self.queues[job.queue].name,
+            body: &job.body,
+            ctime: job.ctime,
+            expire_at: now.to_wall(job.expire_at),
+            requeue_at: now.to_wall(job.requeue_at),
+            replicate: job.options.replicate,
+            sync: job.options.sync,
+            ttl: job.options.ttl.to_bits(),
+            delay: job.options.delay.to_bits(),
+            retry: job.options.retry.to_bits(),
+            state: match job.state {
+                State::Delayed => StateImage::Delayed,
+                State::Active => StateImage::Active,
+                State::Queued => StateImage::Queued,
+            },
+            attempt: job.attempt,
+            nacks: job.nacks,
+            additional_deliveries: job.additional_deliveries,
+            withheld: job.withheld,
+        }
+    }
+}
+
+struct Batches<'a, E> {
+    batch: RecordBatch,
+    write: &'a mut dyn FnMut(&[u8]) -> Result<(), E>,
+}
+
+impl<E> Batches<'_, E> {
+    fn push(&mut self, record: &Record<'_>) -> Result<(), E> {
+        self.batch.push(record);
+        if self.batch.bytes().len() < BATCH_BYTES {
+            return Ok(());
+        }
+        self.finish()
+    }
+
+    fn finish(&mut self) -> Result<(), E> {
+        let written = match self.batch.bytes() {
+            [] => Ok(()),
+            bytes => (self.write)(bytes),
+        };
+        self.batch.clear();
+        written
+    }
+}

@@ -1,0 +1,114 @@
+//! What the passing of time does: jobs fall due, waits end, idle queues go.
+
+use super::Node;
+use crate::clock::{Now, NEVER};
+use crate::collections::Poll;
+use crate::effects::{Answer, Effects};
+use crate::job::State;
+
+impl Node {
+    /// When [`Node::run_due`] has something to do next, on the monotonic clock;
+    /// a time that has passed means at once, `None` never.
+    pub fn next_wake(&self) -> Option<u64> {
+        if !self.ready.is_empty() || !self.discarded.is_empty() {
+            return Some(0);
+        }
+        [
+            self.jobs.next_wake(),
+            self.queues.next_wake(),
+            self.waiters.next_wake(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    /// Does what is due, about `max` steps of each kind, and serves clients for
+    /// whom there are jobs. Call it again while [`Node::next_wake`] is not in
+    /// the future.
+    pub fn run_due(&mut self, now: Now, max: usize, fx: &mut Effects) {
+        self.end_waits(now, max, fx);
+        self.run_jobs(now, max, fx);
+        self.drop_idle_queues(now, max);
+        self.free_discarded(max);
+        self.serve(now, max, fx);
+    }
+
+    fn end_waits(&mut self, now: Now, max: usize, fx: &mut Effects) {
+        let mut moves = max as u32;
+        for _ in 0..max {
+            let Some(id) = self.waiters.poll(now, &mut moves) else {
+                return;
+            };
+            self.forget_waiter(id, now);
+            fx.answer(id, Answer::Null);
+        }
+    }
+
+    fn run_jobs(&mut self, now: Now, max: usize, fx: &mut Effects) {
+        let mut moves = max as u32;
+        for _ in 0..max {
+            let Poll::Due(key) = self.jobs.poll(now, &mut moves) else {
+                return;
+            };
+            if self.jobs[key].expire_at <= now.mono_ms {
+                self.stats.expired += 1;
+                self.remove_recorded(key, now, fx);
+            } else {
+                self.queue_due(key, now);
+            }
+        }
+    }
+
+    /// Queues a job whose DELAY or RETRY has passed. Nothing is written down: a
+    /// restart finds the same deadline passed and does the same.
+    fn queue_due(&mut self, key: u32, now: Now) {
+        let job = &mut self.jobs[key];
+        let first = job.state == State::Delayed;
+        if self.queues[job.queue].pause.input && !first {
+            let later = self.retry_deadline(key, now);
+            self.move_job(key, State::Active, later);
+            return;
+        }
+        if !first {
+            job.additional_deliveries = job.additional_deliveries.saturating_add(1);
+            self.stats.requeued += 1;
+        }
+        self.move_job(key, State::Queued, NEVER);
+    }
+
+    fn drop_idle_queues(&mut self, now: Now, max: usize) {
+        let mut moves = max as u32;
+        for _ in 0..max {
+            let Poll::Due(key) = self.queues.poll(now, &mut moves) else {
+                return;
+            };
+            let queue = &self.queues[key];
+            let idle_from = queue.used_at.saturating_add(self.settings.queue_idle_ms);
+            if !queue.is_unused() {
+                continue; // Watched again when the last job or waiter goes.
+            }
+            if idle_from <= now.mono_ms {
+                self.queues.remove(key);
+            } else {
+                self.queues.watch(key, idle_from);
+            }
+        }
+    }
+
+    /// Has a queue that nothing depends on any more looked at when it is idle.
+    pub(super) fn watch_if_unused(&mut self, key: u32, now: Now) {
+        if self.queues[key].is_unused() && !self.queues.is_watched(key) {
+            self.queues
+                .watch(key, now.after(self.settings.queue_idle_ms));
+        }
+    }
+
+    fn free_discarded(&mut self, max: usize) {
+        if let Some((jobs, queues)) = self.discarded.last_mut() {
+            if jobs.free_some(max) && queues.free_some(max) {
+                self.discarded.pop();
+            }
+        }
+    }
+}

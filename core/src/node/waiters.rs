@@ -1,0 +1,114 @@
+//! Clients that wait for a job.
+//!
+//! Per queue they are served in the order in which they came. A client that
+//! waits on several queues stands in the line of each and leaves them all when
+//! it is answered.
+
+use super::get::GetJob;
+use super::Node;
+use crate::clock::{Now, NEVER};
+use crate::effects::{Answer, Effects, WaiterId};
+use crate::error::Error;
+use crate::tables::Waiter;
+use smallvec::SmallVec;
+
+impl Node {
+    /// GETJOB, the part that waits: [`Node::get_jobs`] found nothing.
+    pub fn block(&mut self, now: Now, get: &GetJob<'_>) -> Result<WaiterId, Error> {
+        if self.leaving {
+            return Err(Error::Leaving);
+        }
+        if self.waiters.len() as u64 >= self.settings.max_blocked_clients {
+            return Err(Error::TooManyBlocked);
+        }
+        let queues = get
+            .queues
+            .iter()
+            .map(|name| self.queues.find_or_create(name, now))
+            .collect::<Result<_, _>>()?;
+        let id = self.waiters.insert(Waiter::new(
+            queues,
+            get.count,
+            get.with_counters,
+            get.timeout_ms.map_or(NEVER, |ms| now.after(ms)),
+        ))?;
+        for queue in self.waiting_on(id) {
+            let entry = &mut self.queues[queue];
+            entry.waiters.insert(id);
+            entry.used_at = now.mono_ms;
+        }
+        Ok(id)
+    }
+
+    /// A client that waited is gone, or was answered by someone else. Unknown
+    /// ids are ignored: its answer may have been on its way.
+    pub fn forget_waiter(&mut self, id: WaiterId, now: Now) {
+        let Some(waiter) = self.waiters.remove(id) else {
+            return;
+        };
+        for queue in waiter.queues {
+            self.queues[queue].waiters.remove(&id);
+            self.watch_if_unused(queue, now);
+        }
+    }
+
+    /// Answers waiting clients for whom there are jobs, at most about `max` of
+    /// them; what remains is due at once (see [`Node::next_wake`]).
+    pub fn serve(&mut self, now: Now, max: usize, fx: &mut Effects) {
+        for _ in 0..max {
+            let Some(&queue) = self.ready.front() else {
+                return;
+            };
+            if !self.serve_first(queue, now, fx) {
+                self.ready.pop_front();
+                // A queue that was dropped leaves its key on the list; the key
+                // may name another queue by now, which is then served early.
+                if let Some(entry) = self.queues.get_mut(queue) {
+                    entry.ready = false;
+                }
+            }
+        }
+    }
+
+    /// Serves the client that waits longest on this queue, if it can be served.
+    fn serve_first(&mut self, queue: u32, now: Now, fx: &mut Effects) -> bool {
+        let Some(entry) = self.queues.get(queue).filter(|q| q.has_deliverable()) else {
+            return false;
+        };
+        let Some(&id) = entry.waiters.first() else {
+            return false;
+        };
+        let Some(waiter) = self.waiters.get(id) else {
+            return false;
+        };
+        let (count, with_counters) = (waiter.count, waiter.with_counters);
+        let queues = waiter.queues.clone();
+        if let Some(delivered) = self.deliver_from(&queues, count, with_counters, now, fx) {
+            fx.answer(id, Answer::Jobs(delivered));
+            self.forget_waiter(id, now);
+        }
+        true
+    }
+
+    pub(super) fn answer_all_waiters(&mut self, answer: &Answer, now: Now, fx: &mut Effects) {
+        while let Some(id) = self.waiters.any() {
+            self.forget_waiter(id, now);
+            fx.answer(id, answer.clone());
+        }
+    }
+
+    fn waiting_on(&self, id: WaiterId) -> SmallVec<[u32; 2]> {
+        self.waiters
+            .get(id)
+            .map_or_else(SmallVec::new, |waiter| waiter.queues.clone())
+    }
+
+    /// Notes that jobs came to a queue where clients may wait.
+    pub(super) fn mark_ready(&mut self, queue: u32) {
+        let entry = &mut self.queues[queue];
+        if !entry.ready && !entry.waiters.is_empty() && entry.has_deliverable() {
+            entry.ready = true;
+            self.ready.push_back(queue);
+        }
+    }
+}

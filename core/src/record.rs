@@ -1,0 +1,247 @@
+//! What is written down: the changes of a node and its whole state, as bytes.
+//!
+//! One format serves the append only file, Redis replicas and the snapshot in
+//! the RDB: a *batch*, one version byte followed by records end to end. The
+//! order of the variants of [`Record`] and of their fields *is* the format:
+//! append at the end, never reorder; `tests/fixtures` holds a batch of each
+//! released version.
+//!
+//! Times in records are wall-clock milliseconds (0 for none), since another
+//! process reads them.
+
+use crate::job_id::JobId;
+use bincode::config::{self, Configuration, Limit};
+use bincode::{BorrowDecode, Encode};
+use std::fmt;
+
+/// The version that is written.
+const VERSION: u8 = 1;
+
+/// No single record may claim more than this: a body of the largest size that
+/// `disque.max-body` can be set to, and the rest of a job.
+const MAX_RECORD: usize = (512 << 20) + (1 << 20);
+
+fn format() -> Configuration<config::LittleEndian, config::Varint, Limit<MAX_RECORD>> {
+    config::standard().with_limit::<MAX_RECORD>()
+}
+
+/// One change, or one piece of state.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, BorrowDecode)]
+pub enum Record<'a> {
+    /// Who this node is. First in every snapshot.
+    Node(NodeImage),
+    /// A job as it stands, new or in a snapshot.
+    Job(JobImage<'a>),
+    /// A job was given to a consumer.
+    Delivered {
+        /// Which.
+        id: JobId,
+        /// When it comes back, 0 for never.
+        requeue_at: u64,
+    },
+    /// A delivery did not reach its consumer: it never happened.
+    Returned {
+        /// Of which job.
+        id: JobId,
+    },
+    /// A client put a job back on its queue.
+    Requeued {
+        /// Which.
+        id: JobId,
+        /// Whether a NACK counts; else it is one more delivery.
+        nack: bool,
+    },
+    /// A job was taken off its queue, or its next delivery was postponed.
+    Postponed {
+        /// Which.
+        id: JobId,
+        /// When it comes back, 0 for never.
+        requeue_at: u64,
+    },
+    /// A job is gone: acknowledged, deleted or expired.
+    Removed {
+        /// Which.
+        id: JobId,
+    },
+    /// A queue was paused or resumed.
+    Paused {
+        /// Its name.
+        queue: &'a [u8],
+        /// See [`crate::queue::Pause::to_bits`].
+        pause: u8,
+    },
+    /// All jobs and queues are gone.
+    Flushed,
+    /// An at-most-once job stays undelivered: it may have been delivered before.
+    Withheld {
+        /// Which.
+        id: JobId,
+    },
+}
+
+/// The identity of a node, as written down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, BorrowDecode)]
+pub struct NodeImage {
+    /// The 160 bits of its id.
+    pub id: [u8; 20],
+    /// The data epoch: which line of data this is.
+    pub epoch: u64,
+    /// How often this id moved to a promoted replica.
+    pub term: u64,
+}
+
+/// A whole job, as written down.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, BorrowDecode)]
+pub struct JobImage<'a> {
+    /// Its id.
+    pub id: JobId,
+    /// The name of its queue.
+    pub queue: &'a [u8],
+    /// Its body.
+    pub body: &'a [u8],
+    /// Creation, wall-clock ms x 10^6.
+    pub ctime: u64,
+    /// When its TTL passes.
+    pub expire_at: u64,
+    /// When it will be queued; 0 for never, or because it is.
+    pub requeue_at: u64,
+    /// See [`crate::job::Options`]; spans in the bits of [`crate::span::Span`].
+    pub replicate: u16,
+    /// Copies that were waited for.
+    pub sync: u16,
+    /// TTL.
+    pub ttl: u32,
+    /// DELAY.
+    pub delay: u32,
+    /// RETRY.
+    pub retry: u32,
+    /// Where it stands.
+    pub state: StateImage,
+    /// Deliveries so far.
+    pub attempt: u32,
+    /// Negative acknowledgements.
+    pub nacks: u16,
+    /// Times it was queued again.
+    pub additional_deliveries: u16,
+    /// Kept undelivered, see [`Record::Withheld`].
+    pub withheld: bool,
+}
+
+/// The state of a job, as written down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, BorrowDecode)]
+pub enum StateImage {
+    /// See [`crate::job::State`].
+    Delayed,
+    /// See [`crate::job::State`].
+    Active,
+    /// See [`crate::job::State`].
+    Queued,
+}
+
+/// Records end to end, ready to be written.
+#[derive(Default)]
+pub struct RecordBatch {
+    bytes: Vec<u8>,
+}
+
+impl RecordBatch {
+    /// Whether nothing was recorded.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// The bytes to write, version byte included; empty if nothing was recorded.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Empties the batch. Room that a large body took is given back.
+    pub fn clear(&mut self) {
+        const KEEP: usize = 64 << 10;
+        self.bytes.clear();
+        self.bytes.shrink_to(KEEP);
+    }
+
+    /// Adds a record.
+    pub fn push(&mut self, record: &Record<'_>) {
+        if self.bytes.is_empty() {
+            self.bytes.push(VERSION);
+        }
+        // Encoding into memory fails only for types that this format cannot
+        // express (maps of unknown length and the like): none of ours is.
+        let written = bincode::encode_into_std_write(record, &mut self.bytes, format());
+        debug_assert!(written.is_ok());
+    }
+}
+
+/// Why bytes are no batch of records.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Malformed {
+    /// Where in the batch the bad record starts.
+    pub offset: usize,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "record at byte {}: {}", self.offset, self.reason)
+    }
+}
+
+/// Reads a batch, record by record. After an error there is nothing more.
+pub struct Records<'a> {
+    batch: &'a [u8],
+    offset: usize,
+}
+
+impl<'a> Records<'a> {
+    /// Checks the version and starts at the first record.
+    pub fn read(batch: &'a [u8]) -> Result<Records<'a>, Malformed> {
+        match batch.first() {
+            Some(&VERSION) => Ok(Records { batch, offset: 1 }),
+            Some(version) => Err(Malformed {
+                offset: 0,
+                reason: format!("unknown format version {version}"),
+            }),
+            None => Err(Malformed {
+                offset: 0,
+                reason: "empty batch".into(),
+            }),
+        }
+    }
+}
+
+impl Records<'_> {
+    /// The error for the record read last, or for what follows it.
+    pub fn malformed(&self, reason: String) -> Malformed {
+        Malformed {
+            offset: self.offset,
+            reason,
+        }
+    }
+}
+
+impl<'a> Iterator for Records<'a> {
+    type Item = Result<Record<'a>, Malformed>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let rest = &self.batch[self.offset..];
+        if rest.is_empty() {
+            return None;
+        }
+        match bincode::borrow_decode_from_slice(rest, format()) {
+            Ok((record, len)) => {
+                self.offset += len;
+                Some(Ok(record))
+            }
+            Err(error) => {
+                let offset = std::mem::replace(&mut self.offset, self.batch.len());
+                Some(Err(Malformed {
+                    offset,
+                    reason: error.to_string(),
+                }))
+            }
+        }
+    }
+}

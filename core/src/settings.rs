@@ -1,0 +1,42 @@
+//! What an operator can set, as far as the core acts on it.
+
+/// Settings of the core. Names, ranges and manual texts stand with the
+/// registration of the settings in the module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Longest body, in bytes.
+    pub max_body: u64,
+    /// Longest queue name, in bytes.
+    pub max_queue_name: u64,
+    /// Most ids or queue names in one command.
+    pub max_ids: u64,
+    /// Most clients blocked at a time.
+    pub max_blocked_clients: u64,
+    /// Bytes that jobs may take; 0 for no limit but maxmemory.
+    pub max_memory: u64,
+    /// REPLICATE where a job does not say.
+    pub default_replicate: u64,
+    /// The least REPLICATE that is taken when fewer nodes are reachable.
+    pub default_replicate_min: u64,
+    /// Milliseconds after which a queue that nothing uses is dropped.
+    pub queue_idle_ms: u64,
+    /// Whether at-most-once jobs that may have been delivered before a crash
+    /// are delivered after it.
+    pub deliver_after_crash: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            max_body: 16 << 20,
+            max_queue_name: 64 << 10,
+            max_ids: 10_000,
+            max_blocked_clients: 100_000,
+            max_memory: 0,
+            default_replicate: 3,
+            default_replicate_min: 1,
+            queue_idle_ms: 300_000,
+            deliver_after_crash: false,
+        }
+    }
+}

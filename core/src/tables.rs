@@ -1,0 +1,393 @@
+//! The jobs, the queues and the waiting clients of a node: each a slab with a
+//! timer wheel, and an index by name where there are names, kept in step.
+
+use crate::clock::Now;
+use crate::collections::{Full, HashIndex, HashSeed, Poll, Slab, Timed, TimerLinks, Wheel};
+use crate::effects::WaiterId;
+use crate::job::Job;
+use crate::job_id::JobId;
+use crate::queue::Queue;
+use smallvec::SmallVec;
+use std::ops::{Index, IndexMut};
+
+/// All jobs of a node, by id and by deadline.
+pub struct JobTable {
+    slab: Slab<Job>,
+    by_id: HashIndex,
+    timers: Wheel,
+    bytes: usize,
+}
+
+impl JobTable {
+    /// An empty table whose time begins at `now`.
+    pub fn new(seed: HashSeed, now: Now) -> JobTable {
+        JobTable {
+            slab: Slab::new(),
+            by_id: HashIndex::new(seed),
+            timers: Wheel::new(now.mono_ms),
+            bytes: 0,
+        }
+    }
+
+    /// How many jobs there are.
+    pub fn len(&self) -> usize {
+        self.slab.len()
+    }
+
+    /// Whether not one more fits.
+    pub fn is_full(&self) -> bool {
+        self.slab.is_full()
+    }
+
+    /// Bytes that the jobs take, see [`Job::memory`].
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The job with this id.
+    pub fn find(&self, id: &JobId) -> Option<u32> {
+        let hash = self.by_id.seed().hash(id.random());
+        self.by_id.find(&self.slab, hash, |job| job.id == *id)
+    }
+
+    /// Takes in a job whose id is not in the table. Its timer is not started.
+    pub fn insert(&mut self, job: Job) -> Result<u32, Full> {
+        let hash = self.by_id.seed().hash(job.id.random());
+        let bytes = job.memory();
+        let key = self.slab.insert(job)?;
+        self.by_id.insert(&mut self.slab, key, hash);
+        self.bytes += bytes;
+        Ok(key)
+    }
+
+    /// Takes a job out. Its timer has been stopped.
+    pub fn remove(&mut self, key: u32) -> Option<Job> {
+        let hash = self.by_id.seed().hash(self.slab.get(key)?.id.random());
+        self.by_id.remove(&mut self.slab, key, hash);
+        let job = self.slab.remove(key)?;
+        self.bytes -= job.memory();
+        Some(job)
+    }
+
+    /// Starts the timer of a job for the deadline that the job names.
+    pub fn start_timer(&mut self, key: u32) {
+        self.timers.insert(&mut self.slab, key);
+    }
+
+    /// Stops it again, if it runs.
+    pub fn stop_timer(&mut self, key: u32) {
+        self.timers.remove(&mut self.slab, key);
+    }
+
+    /// The next job that is due; its timer is stopped.
+    pub fn poll(&mut self, now: Now, budget: &mut u32) -> Poll {
+        self.timers.poll(&mut self.slab, now.mono_ms, budget)
+    }
+
+    /// When to poll next.
+    pub fn next_wake(&self) -> Option<u64> {
+        self.timers.next_wake()
+    }
+
+    /// The first job at or after a key.
+    pub fn next_occupied(&self, from: u32) -> Option<u32> {
+        self.slab.next_occupied(from)
+    }
+
+    /// What orders the jobs of a queue.
+    pub fn rank(&self, key: u32) -> (u64, u32) {
+        (self[key].ctime, key)
+    }
+
+    /// Frees up to `max` jobs of a table that is no longer used; whether none
+    /// is left.
+    pub fn free_some(&mut self, max: usize) -> bool {
+        free_some(&mut self.slab, max)
+    }
+}
+
+impl Index<u32> for JobTable {
+    type Output = Job;
+
+    /// The job of a key that the node itself keeps. A stale key is a defect.
+    fn index(&self, key: u32) -> &Job {
+        self.slab.get(key).expect("a job's key outlived the job")
+    }
+}
+
+impl IndexMut<u32> for JobTable {
+    fn index_mut(&mut self, key: u32) -> &mut Job {
+        self.slab
+            .get_mut(key)
+            .expect("a job's key outlived the job")
+    }
+}
+
+/// All queues of a node, by name and by the time when they may be dropped.
+pub struct QueueTable {
+    slab: Slab<Queue>,
+    by_name: HashIndex,
+    timers: Wheel,
+}
+
+impl QueueTable {
+    /// An empty table whose time begins at `now`.
+    pub fn new(seed: HashSeed, now: Now) -> QueueTable {
+        QueueTable {
+            slab: Slab::new(),
+            by_name: HashIndex::new(seed),
+            timers: Wheel::new(now.mono_ms),
+        }
+    }
+
+    /// How many queues there are.
+    pub fn len(&self) -> usize {
+        self.slab.len()
+    }
+
+    /// Whether not one more fits.
+    pub fn is_full(&self) -> bool {
+        self.slab.is_full()
+    }
+
+    /// The queue with this key, if it still exists.
+    pub fn get(&self, key: u32) -> Option<&Queue> {
+        self.slab.get(key)
+    }
+
+    /// The queue with this key, if it still exists.
+    pub fn get_mut(&mut self, key: u32) -> Option<&mut Queue> {
+        self.slab.get_mut(key)
+    }
+
+    /// The queue with this name.
+    pub fn find(&self, name: &[u8]) -> Option<u32> {
+        let hash = self.by_name.seed().hash(name);
+        self.by_name
+            .find(&self.slab, hash, |queue| *queue.name == *name)
+    }
+
+    /// The queue with this name, made if it does not exist.
+    pub fn find_or_create(&mut self, name: &[u8], now: Now) -> Result<u32, Full> {
+        match self.find(name) {
+            Some(key) => Ok(key),
+            None => self.create(name, now),
+        }
+    }
+
+    fn create(&mut self, name: &[u8], now: Now) -> Result<u32, Full> {
+        let hash = self.by_name.seed().hash(name);
+        let key = self.slab.insert(Queue::new(name, now.mono_ms))?;
+        self.by_name.insert(&mut self.slab, key, hash);
+        Ok(key)
+    }
+
+    /// Drops a queue that nothing depends on and nobody watches.
+    pub fn remove(&mut self, key: u32) {
+        if let Some(queue) = self.slab.get(key) {
+            debug_assert!(queue.is_unused());
+            let hash = self.by_name.seed().hash(&queue.name);
+            self.by_name.remove(&mut self.slab, key, hash);
+            self.slab.remove(key);
+        }
+    }
+
+    /// Has the queue looked at, at a time.
+    pub fn watch(&mut self, key: u32, at: u64) {
+        self[key].check_at = at;
+        self.timers.insert(&mut self.slab, key);
+    }
+
+    /// Whether it will be looked at.
+    pub fn is_watched(&self, key: u32) -> bool {
+        self[key].links().is_scheduled()
+    }
+
+    /// The next queue to look at; it is no longer watched.
+    pub fn poll(&mut self, now: Now, budget: &mut u32) -> Poll {
+        self.timers.poll(&mut self.slab, now.mono_ms, budget)
+    }
+
+    /// When to poll next.
+    pub fn next_wake(&self) -> Option<u64> {
+        self.timers.next_wake()
+    }
+
+    /// The first queue at or after a key.
+    pub fn next_occupied(&self, from: u32) -> Option<u32> {
+        self.slab.next_occupied(from)
+    }
+
+    /// All queues.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &Queue)> + '_ {
+        self.slab.iter()
+    }
+
+    /// Frees up to `max` queues of a table that is no longer used; whether none
+    /// is left.
+    pub fn free_some(&mut self, max: usize) -> bool {
+        free_some(&mut self.slab, max)
+    }
+}
+
+impl Index<u32> for QueueTable {
+    type Output = Queue;
+
+    /// The queue of a key that the node itself keeps. A stale key is a defect.
+    fn index(&self, key: u32) -> &Queue {
+        self.slab
+            .get(key)
+            .expect("a queue's key outlived the queue")
+    }
+}
+
+impl IndexMut<u32> for QueueTable {
+    fn index_mut(&mut self, key: u32) -> &mut Queue {
+        self.slab
+            .get_mut(key)
+            .expect("a queue's key outlived the queue")
+    }
+}
+
+fn free_some<T>(slab: &mut Slab<T>, max: usize) -> bool {
+    for _ in 0..max {
+        match slab.next_occupied(0) {
+            Some(key) => slab.remove(key),
+            None => return true,
+        };
+    }
+    slab.is_empty()
+}
+
+/// A client that waits.
+pub struct Waiter {
+    /// Keys of the queues, in the client's order.
+    pub queues: SmallVec<[u32; 2]>,
+    /// How many jobs it takes at once.
+    pub count: u64,
+    /// Whether its reply shows the counters.
+    pub with_counters: bool,
+    /// When it gets null, on the monotonic clock.
+    pub deadline: u64,
+    id: WaiterId,
+    timer: TimerLinks,
+}
+
+impl Waiter {
+    /// A client that does not wait yet.
+    pub fn new(
+        queues: SmallVec<[u32; 2]>,
+        count: u64,
+        with_counters: bool,
+        deadline: u64,
+    ) -> Waiter {
+        Waiter {
+            queues,
+            count,
+            with_counters,
+            deadline,
+            id: WaiterId(0),
+            timer: TimerLinks::default(),
+        }
+    }
+}
+
+impl Timed for Waiter {
+    fn links(&self) -> TimerLinks {
+        self.timer
+    }
+
+    fn links_mut(&mut self) -> &mut TimerLinks {
+        &mut self.timer
+    }
+
+    fn deadline(&self) -> u64 {
+        self.deadline
+    }
+}
+
+/// All waiting clients of a node.
+///
+/// An id holds the client's place in the slab and, above it, a serial number:
+/// ids order clients by arrival, and no id is used twice.
+pub struct WaiterTable {
+    slab: Slab<Waiter>,
+    timers: Wheel,
+    next_serial: u64,
+}
+
+const KEY_BITS: u32 = 24;
+
+impl WaiterTable {
+    /// The most clients that can wait at a time.
+    pub const LIMIT: usize = 1 << KEY_BITS;
+
+    /// An empty table whose time begins at `now`.
+    pub fn new(now: Now) -> WaiterTable {
+        WaiterTable {
+            slab: Slab::with_limit(Self::LIMIT),
+            timers: Wheel::new(now.mono_ms),
+            next_serial: 1,
+        }
+    }
+
+    /// How many clients wait.
+    pub fn len(&self) -> usize {
+        self.slab.len()
+    }
+
+    /// Whether nobody waits.
+    pub fn is_empty(&self) -> bool {
+        self.slab.is_empty()
+    }
+
+    /// Lets a client wait.
+    pub fn insert(&mut self, waiter: Waiter) -> Result<WaiterId, Full> {
+        let timed = waiter.deadline != crate::clock::NEVER;
+        let key = self.slab.insert(waiter)?;
+        let id = WaiterId(self.next_serial << KEY_BITS | u64::from(key));
+        self.next_serial += 1;
+        if let Some(waiter) = self.slab.get_mut(key) {
+            waiter.id = id;
+        }
+        if timed {
+            self.timers.insert(&mut self.slab, key);
+        }
+        Ok(id)
+    }
+
+    /// A waiting client; `None` once it no longer waits.
+    pub fn get(&self, id: WaiterId) -> Option<&Waiter> {
+        self.slab.get(key_of(id)).filter(|waiter| waiter.id == id)
+    }
+
+    /// Lets a client wait no longer.
+    pub fn remove(&mut self, id: WaiterId) -> Option<Waiter> {
+        self.get(id)?;
+        self.timers.remove(&mut self.slab, key_of(id));
+        self.slab.remove(key_of(id))
+    }
+
+    /// Any of the waiting clients.
+    pub fn any(&self) -> Option<WaiterId> {
+        let key = self.slab.next_occupied(0)?;
+        self.slab.get(key).map(|waiter| waiter.id)
+    }
+
+    /// The next client whose time is over; it still waits.
+    pub fn poll(&mut self, now: Now, budget: &mut u32) -> Option<WaiterId> {
+        match self.timers.poll(&mut self.slab, now.mono_ms, budget) {
+            Poll::Due(key) => self.slab.get(key).map(|waiter| waiter.id),
+            _ => None,
+        }
+    }
+
+    /// When to poll next.
+    pub fn next_wake(&self) -> Option<u64> {
+        self.timers.next_wake()
+    }
+}
+
+fn key_of(id: WaiterId) -> u32 {
+    (id.0 & ((1 << KEY_BITS) - 1)) as u32
+}
