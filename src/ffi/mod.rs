@@ -15,20 +15,26 @@
 //! `redis_module::raw` gives the declarations; its macros, its allocator and
 //! its safe wrappers are not used.
 
+mod acl;
 mod alloc;
 mod api;
 mod args;
 mod blocking;
 mod clock;
 mod command;
+mod config;
 mod context;
+mod events;
 mod guard;
+mod info;
 mod load;
 mod main_cell;
+mod persistence;
 mod reply;
 mod string;
 mod timer;
 
+pub use acl::{subject, Access, Subject};
 pub use alloc::RedisAlloc;
 pub use args::{Arg, Args};
 pub use blocking::{
@@ -36,8 +42,12 @@ pub use blocking::{
 };
 pub use clock::{mono_ms, wall_ms};
 pub use command::{register, register_container, Call, CommandSpec, Entry};
+pub use config::{register_settings, Change, Secrecy, Setting, Unit, Value};
 pub use context::{Ctx, Flags, Level, ReplicateError, ServerInfo, Turn};
+pub use events::{subscribe, ConfigNames, Event, Saving, Source, Topic};
+pub use info::{register_info, Info, Reason};
 pub use main_cell::{MainCell, MainThread, StateError};
+pub use persistence::{register_data_type, AuxHooks, RdbBytes, RdbReader, RdbWriter, ReadError};
 pub use reply::Reply;
 pub use string::RString;
 pub use timer::{arm, disarm, install as install_timer, poke, waker, Waker};

@@ -1,0 +1,139 @@
+//! The commands about one queue: QLEN, QPEEK, QSTAT, PAUSE.
+
+use super::reply::{clamp, field, write_jobs};
+use super::words::{Words, MAX_COUNT};
+use super::words_of;
+use crate::acl::Subject;
+use crate::ffi::Call;
+use crate::host::{command, query};
+use disque_core::error::Error;
+use disque_core::queue::Pause;
+
+/// The syntax of QPEEK.
+pub const QPEEK_USAGE: &str = "QPEEK queue count";
+/// The syntax of PAUSE.
+pub const PAUSE_USAGE: &str = "PAUSE queue in|out|all|none|state|bcast [...]";
+
+/// `QLEN queue`
+pub fn qlen(call: &mut Call<'_>) {
+    query(call, |host, _, call| {
+        let queue = allowed_queue(call)?;
+        let len = host.node.queue_len(queue);
+        call.reply().integer(len as i64);
+        Ok(())
+    });
+}
+
+/// `QPEEK queue count`
+pub fn qpeek(call: &mut Call<'_>) {
+    query(call, |host, _, call| {
+        let queue = allowed_queue(call)?;
+        let words = words_of(call);
+        let mut count = Words::new(&words[1..], QPEEK_USAGE);
+        let (newest_first, count) =
+            count.signed("count", "jobs", "-9007199254740992", MAX_COUNT)?;
+        let keys = host.node.peek(queue, count, newest_first);
+        write_jobs(call.reply(), &host.node, &keys, false);
+        Ok(())
+    });
+}
+
+/// `QSTAT queue`
+pub fn qstat(call: &mut Call<'_>) {
+    query(call, |host, now, call| {
+        let queue = allowed_queue(call)?;
+        let reply = call.reply();
+        let Some(stat) = host.node.queue_stat(now, queue) else {
+            reply.null_array();
+            return Ok(());
+        };
+        reply.array(20);
+        field(reply, "name", |r| r.bulk(stat.name));
+        field(reply, "len", |r| r.integer(stat.len as i64));
+        field(reply, "age", |r| r.integer(clamp(stat.age_ms / 1000)));
+        field(reply, "idle", |r| r.integer(clamp(stat.idle_ms / 1000)));
+        field(reply, "blocked", |r| r.integer(stat.blocked as i64));
+        // Without peers there is nobody to import from.
+        field(reply, "import-from", |r| r.array(0));
+        field(reply, "import-rate", |r| r.integer(0));
+        field(reply, "jobs-in", |r| r.integer(clamp(stat.jobs_in)));
+        field(reply, "jobs-out", |r| r.integer(clamp(stat.jobs_out)));
+        field(reply, "pause", |r| r.bulk(stat.pause));
+        Ok(())
+    });
+}
+
+/// `PAUSE queue option [option ...]`
+pub fn pause(call: &mut Call<'_>) {
+    command(call, |host, now, call| {
+        let queue = allowed_queue(call)?;
+        host.node.check_queue_name(queue)?;
+        let words = words_of(call);
+        if let Some(pause) = parse_pause(&words[1..])? {
+            host.node.pause(now, queue, pause, &mut host.fx)?;
+        }
+        let state = host.node.pause_state(queue).name();
+        call.reply().simple(state);
+        Ok(())
+    });
+}
+
+/// What PAUSE is to set, or `None` when it only asks.
+fn parse_pause(words: &[&[u8]]) -> Result<Option<Pause>, Error> {
+    let mut words = Words::new(words, PAUSE_USAGE);
+    let mut pause = None;
+    while let Some(word) = words.option()? {
+        let (input, output) = match word.as_bytes() {
+            b"IN" => (true, false),
+            b"OUT" => (false, true),
+            b"ALL" => (true, true),
+            b"NONE" => (false, false),
+            // Everybody is told: without peers there is nobody else.
+            b"STATE" | b"BCAST" => continue,
+            _ => return Err(words.unknown()),
+        };
+        let set = pause.get_or_insert_with(Pause::default);
+        set.input |= input;
+        set.output |= output;
+    }
+    Ok(pause)
+}
+
+/// The queue that the first word names, if the user may use it.
+fn allowed_queue<'a>(call: &Call<'a>) -> Result<&'a [u8], Error> {
+    let queue = call.args().get(1).ok_or(Error::Internal)?;
+    Subject::of(call.ctx()).require(queue)?;
+    Ok(queue)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Option<&'static str>, Error> {
+        let words: Vec<&[u8]> = text.split_whitespace().map(str::as_bytes).collect();
+        parse_pause(&words).map(|pause| pause.map(Pause::name))
+    }
+
+    #[test]
+    fn words_add_up() {
+        for (text, state) in [
+            ("in", "in"),
+            ("OUT", "out"),
+            ("in out", "all"),
+            ("all", "all"),
+            ("none", "none"),
+            ("bcast in", "in"),
+        ] {
+            assert_eq!(parse(text), Ok(Some(state)), "{text}");
+        }
+    }
+
+    #[test]
+    fn asking_changes_nothing() {
+        for text in ["state", "STATE bcast", "bcast"] {
+            assert_eq!(parse(text), Ok(None), "{text}");
+        }
+        assert!(parse("sideways").is_err());
+    }
+}

@@ -1,0 +1,329 @@
+//! The node inside this server: the core, the clients that wait, the wake-up.
+//!
+//! Everything that changes the node's state goes through one of two doors:
+//! [`command`], for a client's command, and [`turn`], for the timer. Both end in
+//! the same way: waiting clients are answered, what changed is written down as
+//! one record, and the alarm is set for what is due next. Callbacks of Redis in
+//! which nothing may change leave a [`Note`] for the next turn.
+
+use crate::commands::reply::write_jobs;
+use crate::ffi::{self, Blocked, Call, Ctx, Fate, Flags, MainCell, MainThread, Reply, StateError, Turn};
+use disque_core::clock::Now;
+use disque_core::effects::{Answer, Effects, WaiterId};
+use disque_core::error::Error;
+use disque_core::memory::Pressure;
+use disque_core::node::get::{GetJob, Receipt};
+use disque_core::node::Node;
+use smallvec::SmallVec;
+use std::collections::HashMap;
+
+/// The node of this process. Empty until the module is loaded.
+pub static HOST: MainCell<Host> = MainCell::empty();
+
+/// The command that carries records into the append only file and to replicas.
+pub const RECORD_COMMAND: &std::ffi::CStr = c"disque.record";
+
+/// Waiting clients that one command serves; the timer serves the rest.
+const SERVED_PER_COMMAND: usize = 64;
+/// Steps between two looks at the clock in a timer turn.
+const STEPS: usize = 200;
+/// A timer turn ends after this long and goes on in the next round of the event
+/// loop, so that clients are served in between.
+const TURN_MS: u64 = 2;
+/// When to try again while the server wants no writes (CLIENT PAUSE, FAILOVER).
+const PAUSED_RETRY_MS: u64 = 20;
+
+/// The node and what connects it to the server.
+pub struct Host {
+    /// The state machine.
+    pub node: Node,
+    /// What the running call wants done.
+    pub fx: Effects,
+    /// Clients that wait for the node's answer.
+    waiting: HashMap<WaiterId, Blocked>,
+    /// What answered clients were given, until the answer has left.
+    receipts: HashMap<WaiterId, SmallVec<[Receipt; 1]>>,
+    notes: Vec<Note>,
+    /// A Redis replica has no timers and delivers nothing: it follows.
+    passive: bool,
+}
+
+/// What a callback found out, for the next turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Note {
+    /// This client waits no longer.
+    Gone(WaiterId),
+    /// This client was gone before its answer left.
+    Lost(WaiterId),
+}
+
+/// Runs a client's command on the node and replies.
+///
+/// `run` validates, acts, and writes the reply; an error that it returns is the
+/// reply.
+pub fn command(
+    call: &mut Call<'_>,
+    run: impl FnOnce(&mut Host, Now, &mut Call<'_>) -> Result<(), Error>,
+) {
+    let flags = call.ctx().flags();
+    let turn = call.turn();
+    let done = HOST.with(turn.main(), |host| {
+        let now = now();
+        if let Err(error) = run(host, now, call) {
+            call.reply().error(&error.to_string());
+        }
+        // In a transaction or script clients are served when it is over.
+        if !flags.multi() && !flags.script() {
+            host.node.serve(now, SERVED_PER_COMMAND, &mut host.fx);
+        }
+        host.finish(turn, now);
+    });
+    if let Err(error) = done {
+        call.reply().error(&unavailable(error).to_string());
+    }
+}
+
+/// Runs a command that only looks.
+pub fn query(
+    call: &mut Call<'_>,
+    run: impl FnOnce(&Host, Now, &mut Call<'_>) -> Result<(), Error>,
+) {
+    let done = HOST.with(call.ctx().main(), |host| {
+        if let Err(error) = run(host, now(), call) {
+            call.reply().error(&error.to_string());
+        }
+    });
+    if let Err(error) = done {
+        call.reply().error(&unavailable(error).to_string());
+    }
+}
+
+/// Why the node cannot be used. After a caught panic its state may be half
+/// changed: it serves no more rather than wrongly.
+fn unavailable(error: StateError) -> Error {
+    match error {
+        StateError::Poisoned => Error::Stopped,
+        StateError::Empty | StateError::Busy => Error::Internal,
+    }
+}
+
+/// The time of both clocks.
+pub fn now() -> Now {
+    Now {
+        mono_ms: ffi::mono_ms(),
+        wall_ms: ffi::wall_ms(),
+    }
+}
+
+/// The work of a timer turn.
+pub fn turn(turn: &Turn) {
+    let done = HOST.with(turn.main(), |host| host.run_turn(turn));
+    debug_assert_ne!(done, Err(StateError::Busy));
+}
+
+/// Sees to it that what is overdue is done: the net under the alarm.
+pub fn check_alarm(ctx: &Ctx) {
+    // A poisoned node has nothing due.
+    let _ = HOST.with(ctx.main(), |host| host.set_alarm(ctx.main(), now()));
+}
+
+impl Host {
+    /// A host for this node.
+    pub fn new(node: Node) -> Host {
+        Host {
+            node,
+            fx: Effects::new(),
+            waiting: HashMap::new(),
+            receipts: HashMap::new(),
+            notes: Vec::new(),
+            passive: false,
+        }
+    }
+
+    /// Whether this server is a Redis replica, or loads.
+    pub fn is_passive(&self) -> bool {
+        self.passive
+    }
+
+    /// Stops the clock of the node, or lets it run.
+    pub fn set_passive(&mut self, passive: bool, main: MainThread) {
+        self.passive = passive;
+        self.set_alarm(main, now());
+    }
+
+    /// Blocks the client of a GETJOB for which there is nothing. Where nothing
+    /// may block the answer is null at once.
+    pub fn block(&mut self, now: Now, get: &GetJob<'_>, call: &mut Call<'_>) -> Result<(), Error> {
+        if get.nohang || !may_block(call.ctx().flags()) {
+            call.reply().null_array();
+            return Ok(());
+        }
+        let id = self.node.block(now, get)?;
+        match call.block(id.0) {
+            Ok(blocked) => {
+                self.waiting.insert(id, blocked);
+            }
+            Err(ffi::CannotBlock) => {
+                self.node.forget_waiter(id, now);
+                call.reply().null_array();
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells the node how full the server is, and drops what may go while it is
+    /// nearly full.
+    pub fn watch_memory(&mut self, now: Now, ctx: &Ctx) {
+        const MAX_DROPS: usize = 100;
+        self.node.set_server_pressure(server_pressure(ctx));
+        for _ in 0..MAX_DROPS {
+            let nearly_full = self.node.pressure() >= Pressure::Critical;
+            if !nearly_full || !self.node.relieve_memory(now, &mut self.fx) {
+                return;
+            }
+            self.node.set_server_pressure(server_pressure(ctx));
+        }
+    }
+
+    fn run_turn(&mut self, turn: &Turn) {
+        if self.passive {
+            return;
+        }
+        if turn.may_replicate().is_err() {
+            ffi::arm(turn.main(), ffi::mono_ms() + PAUSED_RETRY_MS);
+            return;
+        }
+        let started = ffi::mono_ms();
+        self.act_on_notes(now());
+        loop {
+            let now = now();
+            self.node.run_due(now, STEPS, &mut self.fx);
+            self.answer(turn.main());
+            let due = self.node.next_wake().is_some_and(|at| at <= now.mono_ms);
+            if !due || ffi::mono_ms() - started >= TURN_MS {
+                break;
+            }
+        }
+        self.finish(turn, now());
+    }
+
+    /// Carries out what a call wants done and sets the alarm.
+    fn finish(&mut self, turn: &Turn, now: Now) {
+        // Answers leave only after the record is in the append only file: Redis
+        // writes it before it sends anything, at the end of this loop turn.
+        self.answer(turn.main());
+        if !self.fx.records.is_empty() {
+            let bytes = self.fx.records.bytes();
+            if let Err(error) = turn.replicate(RECORD_COMMAND, bytes) {
+                let text = format!("a change was not written down: {error:?}");
+                turn.log(ffi::Level::Warning, &text);
+            }
+        }
+        self.fx.clear();
+        self.set_alarm(turn.main(), now);
+    }
+
+    fn answer(&mut self, main: MainThread) {
+        let answers = std::mem::take(&mut self.fx.answers);
+        for (id, answer) in &answers {
+            self.answer_one(*id, answer, main);
+        }
+        // The room is kept for the next call.
+        self.fx.answers = answers;
+        self.fx.answers.clear();
+    }
+
+    fn answer_one(&mut self, id: WaiterId, answer: &Answer, main: MainThread) {
+        let Some(blocked) = self.waiting.remove(&id) else {
+            return;
+        };
+        let (node, fx) = (&self.node, &self.fx);
+        let answered = blocked.answer(main, |reply| match answer {
+            Answer::Jobs(delivered) => {
+                write_jobs(reply, node, fx.jobs(*delivered), delivered.with_counters)
+            }
+            Answer::Null => reply.null_array(),
+            Answer::Error(error) => reply.error(&error.to_string()),
+        });
+        if let Answer::Jobs(delivered) = answer {
+            let receipts = self.node.receipts(*delivered, &self.fx);
+            if answered {
+                self.receipts.insert(id, receipts);
+            } else {
+                // Redis had let the client go before the node knew.
+                self.node.undeliver(&receipts, &mut self.fx);
+            }
+        }
+    }
+
+    fn set_alarm(&mut self, main: MainThread, now: Now) {
+        if self.passive {
+            return;
+        }
+        match self.node.next_wake() {
+            None => ffi::disarm(main),
+            Some(at) if at <= now.mono_ms => ffi::poke(main),
+            Some(at) => ffi::arm(main, at),
+        }
+    }
+
+    fn note(&mut self, note: Note, main: MainThread) {
+        self.notes.push(note);
+        ffi::poke(main);
+    }
+
+    fn act_on_notes(&mut self, now: Now) {
+        for note in std::mem::take(&mut self.notes) {
+            match note {
+                Note::Gone(id) => {
+                    self.waiting.remove(&id);
+                    self.node.forget_waiter(id, now);
+                }
+                Note::Lost(id) => {
+                    let receipts = self.receipts.remove(&id).unwrap_or_default();
+                    self.node.undeliver(&receipts, &mut self.fx);
+                }
+            }
+        }
+    }
+}
+
+/// How full the server's memory is by its own measure.
+fn server_pressure(ctx: &Ctx) -> Pressure {
+    const PARTS: f32 = 1_000_000.0;
+    Pressure::of((ctx.used_memory_ratio() * PARTS) as u64, PARTS as u64)
+}
+
+/// CLIENT UNBLOCK id: the client gets what a time-out would give it.
+pub fn on_timed_out(ctx: &Ctx, id: u64, reply: &mut Reply<'_>) {
+    reply.null_array();
+    leave_note(ctx, Note::Gone(WaiterId(id)));
+}
+
+/// The client is gone, or Redis answered it by itself.
+pub fn on_disconnected(ctx: &Ctx, id: u64) {
+    leave_note(ctx, Note::Gone(WaiterId(id)));
+}
+
+/// The answer has left, or never will.
+pub fn on_freed(ctx: &Ctx, id: u64, fate: Fate) {
+    let id = WaiterId(id);
+    match fate {
+        Fate::Lost => leave_note(ctx, Note::Lost(id)),
+        Fate::Delivered | Fate::Unanswered => {
+            // Nothing is owed to a poisoned host.
+            let _ = HOST.with(ctx.main(), |host| host.receipts.remove(&id));
+        }
+    }
+}
+
+fn leave_note(ctx: &Ctx, note: Note) {
+    let main = ctx.main();
+    // A poisoned host has no turns any more.
+    let _ = HOST.with(main, |host| host.note(note, main));
+}
+
+/// Whether a command may block its client and wait.
+fn may_block(flags: Flags) -> bool {
+    !(flags.multi() || flags.script() || flags.deny_blocking())
+}
