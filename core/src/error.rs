@@ -55,8 +55,12 @@ pub enum Error {
     InternalCommand,
     /// A setting was given an impossible value.
     BadSetting(&'static str),
+    /// The user's key patterns do not cover the queue.
+    NoPermission,
     /// A defect of this module was caught; see the log.
     Internal,
+    /// A defect left the node's state in doubt: it serves no more.
+    Stopped,
 }
 
 /// What a number may be, for the texts of range errors.
@@ -114,6 +118,11 @@ impl fmt::Display for Error {
                 "ERR internal command: only the append only file and a primary may send it"
             }
             Error::BadSetting(expected) => return f.write_str(expected),
+            Error::NoPermission => "NOPERM No permissions to access a queue",
+            Error::Stopped => {
+                "ERR the job queue has stopped after an internal error, see the server's log: \
+                 restart the server"
+            }
             Error::Internal => "ERR internal error, see the server's log",
         };
         f.write_str(text)

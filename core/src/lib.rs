@@ -16,6 +16,7 @@ pub mod job;
 pub mod job_id;
 pub mod memory;
 pub mod node;
+pub mod nodes_file;
 pub mod queue;
 pub mod record;
 pub mod settings;

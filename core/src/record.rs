@@ -1,8 +1,8 @@
 //! What is written down: the changes of a node and its whole state, as bytes.
 //!
 //! One format serves the append only file, Redis replicas and the snapshot in
-//! the RDB: a *batch*, one version byte followed by records end to end. The
-//! order of the variants of [`Record`] and of their fields *is* the format:
+//! the RDB: a *batch*, that is one version byte, the CRC-32 of what follows (four
+//! bytes, little endian), and records end to end. The order of the variants of [`Record`] and of their fields *is* the format:
 //! append at the end, never reorder; `tests/fixtures` holds a batch of each
 //! released version.
 //!
@@ -16,6 +16,9 @@ use std::fmt;
 
 /// The version that is written.
 const VERSION: u8 = 1;
+
+/// Version and checksum.
+const HEADER: usize = 5;
 
 /// No single record may claim more than this: a body of the largest size that
 /// `disque.max-body` can be set to, and the rest of a job.
@@ -142,6 +145,7 @@ pub enum StateImage {
 #[derive(Default)]
 pub struct RecordBatch {
     bytes: Vec<u8>,
+    checksum: crc32fast::Hasher,
 }
 
 impl RecordBatch {
@@ -160,17 +164,22 @@ impl RecordBatch {
         const KEEP: usize = 64 << 10;
         self.bytes.clear();
         self.bytes.shrink_to(KEEP);
+        self.checksum.reset();
     }
 
     /// Adds a record.
     pub fn push(&mut self, record: &Record<'_>) {
         if self.bytes.is_empty() {
-            self.bytes.push(VERSION);
+            self.bytes.extend([VERSION, 0, 0, 0, 0]);
         }
+        let start = self.bytes.len();
         // Encoding into memory fails only for types that this format cannot
         // express (maps of unknown length and the like): none of ours is.
         let written = bincode::encode_into_std_write(record, &mut self.bytes, format());
         debug_assert!(written.is_ok());
+        self.checksum.update(&self.bytes[start..]);
+        let checksum = self.checksum.clone().finalize();
+        self.bytes[1..HEADER].copy_from_slice(&checksum.to_le_bytes());
     }
 }
 
@@ -196,19 +205,26 @@ pub struct Records<'a> {
 }
 
 impl<'a> Records<'a> {
-    /// Checks the version and starts at the first record.
+    /// Checks version and checksum, and starts at the first record.
     pub fn read(batch: &'a [u8]) -> Result<Records<'a>, Malformed> {
-        match batch.first() {
-            Some(&VERSION) => Ok(Records { batch, offset: 1 }),
-            Some(version) => Err(Malformed {
-                offset: 0,
-                reason: format!("unknown format version {version}"),
-            }),
-            None => Err(Malformed {
-                offset: 0,
-                reason: "empty batch".into(),
-            }),
+        let malformed = |reason: &str| Malformed {
+            offset: 0,
+            reason: reason.into(),
+        };
+        let Some((header, records)) = batch.split_first_chunk::<HEADER>() else {
+            return Err(malformed("shorter than its header"));
+        };
+        let [version, checksum @ ..] = *header;
+        if version != VERSION {
+            return Err(malformed("unknown format version"));
         }
+        if crc32fast::hash(records) != u32::from_le_bytes(checksum) {
+            return Err(malformed("wrong checksum"));
+        }
+        Ok(Records {
+            batch,
+            offset: HEADER,
+        })
     }
 }
 

@@ -19,6 +19,7 @@
 pub mod add;
 pub mod get;
 pub mod inspect;
+mod invariants;
 pub mod load;
 mod moves;
 pub mod pause;
@@ -215,8 +216,13 @@ impl Node {
         fx.records.push(&Record::Flushed);
     }
 
-    /// Forgets all jobs and queues, without a record: before a load.
-    pub fn clear(&mut self, now: Now) {
+    /// Before a load: forgets everything. Clients that wait get null.
+    pub fn begin_load(&mut self, now: Now, fx: &mut Effects) {
+        self.answer_all_waiters(&Answer::Null, now, fx);
+        self.clear(now);
+    }
+
+    fn clear(&mut self, now: Now) {
         let jobs = JobTable::new(self.hash_seed.clone(), now);
         let queues = QueueTable::new(self.hash_seed.clone(), now);
         self.discarded.push((
@@ -226,8 +232,9 @@ impl Node {
         self.job_counts = [0; State::COUNT];
         self.ready.clear();
         self.disposable.clear();
-        // Waiters hold keys of queues that are gone: the caller of clear has
-        // answered them (flush), or nobody can wait yet (load).
+        // Waiters hold keys of queues that are gone now: both callers have
+        // answered them, and on a replica, which takes the record of a flush,
+        // nobody waits.
         debug_assert!(self.waiters.is_empty());
     }
 

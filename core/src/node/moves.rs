@@ -105,6 +105,6 @@ impl Node {
 }
 
 /// Whether nothing is lost when this job is dropped.
-fn is_disposable(job: &Job) -> bool {
+pub(super) fn is_disposable(job: &Job) -> bool {
     job.state == State::Active && job.at_most_once() && job.attempt > 0
 }

@@ -104,11 +104,13 @@ impl Node {
         }
     }
 
-    fn free_discarded(&mut self, max: usize) {
+    /// Frees a part of what a flush or load has left; whether there is more.
+    pub fn free_discarded(&mut self, max: usize) -> bool {
         if let Some((jobs, queues)) = self.discarded.last_mut() {
             if jobs.free_some(max) && queues.free_some(max) {
                 self.discarded.pop();
             }
         }
+        !self.discarded.is_empty()
     }
 }
