@@ -79,6 +79,11 @@ impl JobTable {
         self.timers.remove(&mut self.slab, key);
     }
 
+    /// How many timers run.
+    pub fn timer_count(&self) -> usize {
+        self.timers.len()
+    }
+
     /// The next job that is due; its timer is stopped.
     pub fn poll(&mut self, now: Now, budget: &mut u32) -> Poll {
         self.timers.poll(&mut self.slab, now.mono_ms, budget)
@@ -366,6 +371,16 @@ impl WaiterTable {
         self.get(id)?;
         self.timers.remove(&mut self.slab, key_of(id));
         self.slab.remove(key_of(id))
+    }
+
+    /// All waiting clients.
+    pub fn iter(&self) -> impl Iterator<Item = (WaiterId, &Waiter)> + '_ {
+        self.slab.iter().map(|(_, waiter)| (waiter.id, waiter))
+    }
+
+    /// How many of them have a time limit.
+    pub fn timer_count(&self) -> usize {
+        self.timers.len()
     }
 
     /// Any of the waiting clients.
