@@ -62,15 +62,17 @@ impl Node {
         }
     }
 
-    /// Puts a lifted or new job into a state.
+    /// Puts a lifted or new job into a state. A job that may not be queued is
+    /// kept active for good, whatever a damaged record says.
     pub(super) fn place(&mut self, key: u32, state: State, requeue_at: u64) {
         let job = &mut self.jobs[key];
-        job.state = state;
-        job.requeue_at = if state == State::Queued {
-            NEVER
-        } else {
-            requeue_at
+        let (state, requeue_at) = match state {
+            State::Queued if job.may_be_queued() => (State::Queued, NEVER),
+            _ if !job.may_be_queued() => (State::Active, NEVER),
+            _ => (state, requeue_at),
         };
+        job.state = state;
+        job.requeue_at = requeue_at;
         let (queue, ctime) = (job.queue, job.ctime);
         if is_disposable(job) {
             self.disposable.insert((ctime, key));
