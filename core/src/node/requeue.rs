@@ -115,9 +115,13 @@ impl Node {
         Ok(retry.secs_rounded_up())
     }
 
-    /// Makes a job active until one RETRY from now.
+    /// Makes a job active until one RETRY from now, and no sooner than its DELAY
+    /// ends.
     fn postpone(&mut self, key: u32, now: Now, fx: &mut Effects) {
-        let requeue_at = self.retry_deadline(key, now);
+        let mut requeue_at = self.retry_deadline(key, now);
+        if self.jobs[key].state == State::Delayed {
+            requeue_at = requeue_at.max(self.jobs[key].requeue_at);
+        }
         self.move_job(key, State::Active, requeue_at);
         let job = &self.jobs[key];
         fx.records.push(&Record::Postponed {
