@@ -82,7 +82,9 @@ impl Node {
             return false;
         };
         let (count, with_counters) = (waiter.count, waiter.with_counters);
-        let queues = waiter.queues.clone();
+        // Not from a queue where another client came before it.
+        let mut queues = waiter.queues.clone();
+        queues.retain(|queue| self.queues[*queue].waiters.first() == Some(&id));
         if let Some(delivered) = self.deliver_from(&queues, count, with_counters, now, fx) {
             fx.answer(id, Answer::Jobs(delivered));
             self.forget_waiter(id, now);
