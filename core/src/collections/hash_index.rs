@@ -5,6 +5,10 @@ use siphasher::sip::SipHasher13;
 
 /// Buckets in a segment, 4 KiB.
 const SEGMENT: usize = 1024;
+/// Buckets that are split or merged together. Their chains are walked side by
+/// side: at ten million items nearly every step is a cache miss, and the misses
+/// of different chains overlap.
+const BATCH: usize = 16;
 
 /// The secret that keeps whoever chooses identifiers from choosing collisions.
 #[derive(Clone)]
@@ -33,17 +37,19 @@ pub trait Hashed {
 
 /// A hash table over the items of a [`Slab`], chained through the items.
 ///
-/// It grows by linear hashing: an insert splits at most one bucket and a
-/// removal merges at most two, so that the work of growing is spread evenly and
-/// no call ever rehashes more than a chain. There is at most one item per
-/// bucket on average; the table begins to shrink when there is less than half
-/// an item. Splitting asks the items of the chain for their hash again.
+/// It grows by linear hashing: every sixteenth insert splits the next sixteen
+/// buckets, and removals merge them again. So the work of growing is spread
+/// evenly, and no call ever rehashes more than some twenty items. There is at
+/// most one item per bucket on average; the table begins to shrink when there is
+/// less than half an item. Splitting asks the items of the chains for their hash
+/// again.
 ///
 /// Memory is four bytes for the link of each item and four for each bucket:
 /// eight bytes per item while growing, up to twelve after it has shrunk.
 pub struct HashIndex {
     seed: HashSeed,
     segments: Vec<Box<[u32; SEGMENT]>>,
+    /// A multiple of `BATCH`, zero before the first insert.
     buckets: usize,
     len: usize,
 }
@@ -92,13 +98,13 @@ impl HashIndex {
     /// equal is present.
     pub fn insert<T: Hashed>(&mut self, items: &mut Slab<T>, key: u32, hash: u64) {
         debug_assert_eq!(items[key].hash(&self.seed), hash);
-        let bucket = self.bucket(hash).unwrap_or_else(|| self.add_bucket());
+        if self.len >= self.buckets {
+            self.grow(items);
+        }
+        let bucket = self.bucket(hash).expect("grown");
         items[key].set_hash_next(self.head(bucket));
         self.set_head(bucket, key);
         self.len += 1;
-        if self.len > self.buckets {
-            self.split(items);
-        }
     }
 
     /// Takes the item `key` out. Returns whether it was present.
@@ -122,11 +128,8 @@ impl HashIndex {
             items[before].set_hash_next(next);
         }
         self.len -= 1;
-        // Two, because at half an item per bucket each item has two of them.
-        for _ in 0..2 {
-            if self.buckets > 1 && self.len < self.buckets / 2 {
-                self.merge(items);
-            }
+        if self.buckets > BATCH && self.len < (self.buckets - BATCH) / 2 {
+            self.shrink(items);
         }
         true
     }
@@ -167,20 +170,53 @@ impl HashIndex {
         self.segments[bucket / SEGMENT][bucket % SEGMENT] = key;
     }
 
-    fn add_bucket(&mut self) -> usize {
-        let bucket = self.buckets;
-        if bucket / SEGMENT == self.segments.len() {
+    /// Adds the next batch of buckets.
+    fn grow<T: Hashed>(&mut self, items: &mut Slab<T>) {
+        let first = self.buckets;
+        if first / SEGMENT == self.segments.len() {
             self.segments.push(Box::new([NIL; SEGMENT]));
         }
-        self.set_head(bucket, NIL);
-        self.buckets += 1;
-        bucket
+        self.buckets += BATCH;
+        if first == 0 {
+            return;
+        }
+        self.fetch(items, partner(first).0);
+        for upper in first..self.buckets {
+            self.split(items, upper);
+        }
     }
 
-    /// Adds a bucket and moves to it what belongs there from the bucket that
+    /// Takes the last batch of buckets away.
+    fn shrink<T: Hashed>(&mut self, items: &mut Slab<T>) {
+        let first = self.buckets - BATCH;
+        self.fetch(items, first);
+        for upper in first..self.buckets {
+            self.merge(items, upper);
+        }
+        self.buckets = first;
+        // The distance keeps a table that wavers around a border from
+        // allocating and freeing.
+        if self.segments.len() * SEGMENT >= self.buckets + SEGMENT + SEGMENT / 2 {
+            self.segments.pop();
+            if self.segments.len() < self.segments.capacity() / 4 {
+                self.segments.shrink_to(self.segments.capacity() / 2);
+            }
+        }
+    }
+
+    /// Brings the items of a batch of buckets into the cache.
+    fn fetch<T: Hashed>(&self, items: &Slab<T>, first: usize) {
+        let mut keys: [u32; BATCH] = std::array::from_fn(|i| self.head(first + i));
+        while keys.iter().any(|key| *key != NIL) {
+            for key in keys.iter_mut().filter(|key| **key != NIL) {
+                *key = items[*key].hash_next();
+            }
+        }
+    }
+
+    /// Moves to the new bucket `upper` what belongs there from the bucket that
     /// has held it so far. Writes to an item only where its link changes.
-    fn split<T: Hashed>(&mut self, items: &mut Slab<T>) {
-        let upper = self.add_bucket();
+    fn split<T: Hashed>(&mut self, items: &mut Slab<T>, upper: usize) {
         let (lower, bit) = partner(upper);
         let mut heads = [NIL; 2];
         let mut tails = [NIL; 2];
@@ -208,28 +244,20 @@ impl HashIndex {
         self.set_head(upper, heads[1]);
     }
 
-    /// Undoes the last split.
-    fn merge<T: Hashed>(&mut self, items: &mut Slab<T>) {
-        let upper = self.buckets - 1;
+    /// Undoes the split that made `upper`.
+    fn merge<T: Hashed>(&mut self, items: &mut Slab<T>, upper: usize) {
         let (lower, _) = partner(upper);
         let moved = self.head(upper);
-        if moved != NIL {
-            let mut tail = moved;
-            while items[tail].hash_next() != NIL {
-                tail = items[tail].hash_next();
-            }
-            items[tail].set_hash_next(self.head(lower));
-            self.set_head(lower, moved);
+        if moved == NIL {
+            return;
         }
-        self.buckets = upper;
-        // The distance keeps a table that wavers around a border from
-        // allocating and freeing.
-        if self.segments.len() * SEGMENT >= self.buckets + SEGMENT + SEGMENT / 2 {
-            self.segments.pop();
-            if self.segments.len() < self.segments.capacity() / 4 {
-                self.segments.shrink_to(self.segments.capacity() / 2);
-            }
+        let mut tail = moved;
+        while items[tail].hash_next() != NIL {
+            tail = items[tail].hash_next();
         }
+        items[tail].set_hash_next(self.head(lower));
+        self.set_head(lower, moved);
+        self.set_head(upper, NIL);
     }
 }
 

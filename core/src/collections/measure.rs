@@ -107,6 +107,10 @@ fn slab() {
             items.insert(Item::new(i.into())).unwrap();
         });
         per_item("slab", items.allocated_bytes(), count);
+        each("slab: remove first, insert last", count, |i| {
+            let item = items.remove(i).unwrap();
+            items.insert(item).unwrap();
+        });
         let mut sum = 0;
         each("slab: get, random", count, |i| {
             sum += items[order[i as usize]].id;
@@ -186,20 +190,29 @@ fn wheel() {
             wheel.insert(&mut items, key);
         }
         let mut moves = 0;
-        let mut due = 0;
-        each("wheel: poll, a day in one jump", count, |_| loop {
-            let mut budget = 100;
-            let poll = wheel.poll(&mut items, 100_000_000, &mut budget);
-            moves += 100 - budget;
-            if let Poll::Due(_) = poll {
-                due += 1;
-                break;
-            }
-        });
+        let mut polls = 0;
+        let begin = Instant::now();
+        while !wheel.is_empty() {
+            each("wheel: poll, a day in one jump", count, |_| {
+                let mut budget = 100;
+                wheel.poll(&mut items, 100_000_000, &mut budget);
+                moves += 100 - budget;
+                polls += 1;
+            });
+        }
         println!(
-            "{count:>9} moves per item: {:.2}",
-            f64::from(moves) / f64::from(due)
+            "{count:>9} wheel, per item: {} ns, {:.2} moves, {:.2} polls",
+            begin.elapsed().as_nanos() / u128::from(count),
+            f64::from(moves) / f64::from(count),
+            f64::from(polls) / f64::from(count),
         );
+        let mut now = 100_000_000;
+        each("wheel: insert, poll 30 s later", count, |key| {
+            now += 1;
+            items[key].deadline = now + 30_000;
+            wheel.insert(&mut items, key);
+            wheel.poll(&mut items, now, &mut 100);
+        });
     }
 }
 
