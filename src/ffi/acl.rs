@@ -86,6 +86,16 @@ pub fn subject(ctx: &Ctx) -> Subject<'_> {
     Subject { rights, ctx }
 }
 
+/// A user by name, for work that goes on after its command; `None` is the
+/// server itself.
+pub fn subject_named<'a>(ctx: &'a Ctx, name: Option<&[u8]>) -> Subject<'a> {
+    let rights = match name {
+        None => Rights::All,
+        Some(name) => user_named(RString::new(name)).map_or(Rights::None, Rights::User),
+    };
+    Subject { rights, ctx }
+}
+
 /// Whether the client behind the context is in the server's list of clients.
 fn is_connection(ctx: &Ctx) -> bool {
     // SAFETY: a null structure asks whether the client exists, no more.
@@ -121,17 +131,21 @@ fn has_user(ctx: &Ctx) -> bool {
 /// The client of the context has a user.
 unsafe fn user(ctx: &Ctx) -> Option<User> {
     // SAFETY: a valid context, of a client with a user by contract. The name is
-    // owned (no automatic memory is used), the user may be null.
-    unsafe {
-        let name = need(raw::RedisModule_GetCurrentUserName)(ctx.as_ptr());
-        let name = RString::from_owned(name)?;
-        let raw = need(raw::RedisModule_GetModuleUserFromUserName)(name.as_raw().as_ptr());
-        Some(User {
-            name,
-            raw: NonNull::new(raw)?,
-            not_send: PhantomData,
-        })
-    }
+    // owned: no automatic memory is used.
+    let name = unsafe {
+        RString::from_owned(need(raw::RedisModule_GetCurrentUserName)(ctx.as_ptr()))?
+    };
+    user_named(name)
+}
+
+fn user_named(name: RString) -> Option<User> {
+    // SAFETY: a live string; null for a name that no user has.
+    let raw = unsafe { need(raw::RedisModule_GetModuleUserFromUserName)(name.as_raw().as_ptr()) };
+    Some(User {
+        name,
+        raw: NonNull::new(raw)?,
+        not_send: PhantomData,
+    })
 }
 
 impl Subject<'_> {

@@ -1,6 +1,37 @@
 //! Clients that wait for their answer.
 //!
-//! (facts by experiment follow)
+//! A client is blocked with [`Call::block`](super::Call::block) and answered
+//! through the [`Blocked`] that this returns, from a command or a timer turn.
+//! The answer is written at once; Redis adds it to the client's output and
+//! runs `freed` just before the event loop sleeps, then writes the AOF, then
+//! sends. Redis' own time-out is never used: it may lose a reply that meets it
+//! in the same round, and it follows the wall clock.
+//!
+//! What Redis 7.0.15 does, as tried out on a server:
+//!
+//! | what happens to a client that waits | hooks, in order | the client gets |
+//! | --- | --- | --- |
+//! | it is answered | `freed(Delivered)` | the answer |
+//! | it closes, or CLIENT KILL | `disconnected`, `freed(Unanswered)` | - |
+//! | CLIENT UNBLOCK (TIMEOUT) | `timed_out`, `freed(Unanswered)` | what `timed_out` writes |
+//! | CLIENT UNBLOCK ERROR | `disconnected`, `freed(Unanswered)` | `-UNBLOCKED`; it lives on |
+//! | the server becomes a replica | `disconnected`, the role event, `freed(Unanswered)` | `-UNBLOCKED`, then the end |
+//! | the server shuts down | the shutdown event only | the end |
+//!
+//! Between the answer and the end of the round:
+//!
+//! | what happens | hooks | the client gets |
+//! | --- | --- | --- |
+//! | it closes, or CLIENT KILL | `freed(Lost)` | - |
+//! | CLIENT UNBLOCK ERROR | `freed(Lost)` | `-UNBLOCKED` |
+//! | CLIENT UNBLOCK (TIMEOUT) | `freed(Lost)` | **nothing**: it hangs |
+//!
+//! The last line is a defect of the server that a module cannot see in time;
+//! nothing is lost by it but the client's patience.
+//!
+//! A blocked client costs the server about 35 KB of memory more than one that
+//! waits in BLPOP: on 7.0 Redis takes two clients of its own from a pool for
+//! each. The part kept here is some 40 bytes.
 
 use super::api::need;
 use super::context::{log_raw, Ctx, Level};
@@ -103,6 +134,14 @@ impl Blocked {
         client.answer_once(main, write)
     }
 
+    /// The same for an answer that is written over several turns. Nothing is sent
+    /// before the [`Answer`] is dropped. `None` when the client waits no longer.
+    pub fn begin_answer(self, main: MainThread) -> Option<Answer> {
+        let client = std::mem::ManuallyDrop::new(self);
+        change_state(main, client.handle, Some(client.id), State::Answered)
+            .then(|| Answer::new(client.handle))
+    }
+
     fn answer_once(&self, main: MainThread, write: impl FnOnce(&mut Reply<'_>)) -> bool {
         if !change_state(main, self.handle, Some(self.id), State::Answered) {
             return false;
@@ -126,13 +165,18 @@ impl Drop for Blocked {
 
 /// An answer that is being written. When it is dropped, by a panic too, it is
 /// complete and the client is released.
-struct Answer {
+pub struct Answer {
     ctx: *mut raw::RedisModuleCtx,
     handle: NonNull<raw::RedisModuleBlockedClient>,
     reply: Reply<'static>,
 }
 
 impl Answer {
+    /// Where to write.
+    pub fn reply(&mut self) -> &mut Reply<'static> {
+        &mut self.reply
+    }
+
     /// The handle must be live and its state just changed from `Waiting`.
     fn new(handle: NonNull<raw::RedisModuleBlockedClient>) -> Self {
         // SAFETY: the handle is live, because its entry was found. Replies to

@@ -93,11 +93,14 @@ unsafe fn dispatch(
         blocked: false,
     };
     let name = || command_name(ctx, argv, argc);
-    guard(ctx, name, (), || handler(&mut call));
+    let returned = guard(ctx, name, false, || {
+        handler(&mut call);
+        true
+    });
     // Also after a panic: a blocked client is answered through its handle,
     // which answers when it is dropped.
     if !call.blocked {
-        if !call.reply.is_complete() {
+        if returned && !call.reply.is_complete() {
             let text = format!("internal error in {}: the reply was not complete", name());
             turn.log(Level::Warning, &text);
         }
@@ -157,7 +160,10 @@ impl<'a> Call<'a> {
 }
 
 /// Registers commands. The error names the first that was refused.
-pub fn register(ctx: &Ctx, commands: &[CommandSpec]) -> Result<(), String> {
+pub fn register<'a>(
+    ctx: &Ctx,
+    commands: impl IntoIterator<Item = &'a CommandSpec>,
+) -> Result<(), String> {
     for spec in commands {
         create(ctx, spec.name, spec.entry.0, spec.flags)?;
         describe(ctx, spec.name, spec)?;
@@ -166,11 +172,11 @@ pub fn register(ctx: &Ctx, commands: &[CommandSpec]) -> Result<(), String> {
 }
 
 /// Registers a command that only has subcommands, and these.
-pub fn register_container(
+pub fn register_container<'a>(
     ctx: &Ctx,
     name: &'static CStr,
     summary: &'static CStr,
-    subcommands: &[CommandSpec],
+    subcommands: impl IntoIterator<Item = &'a CommandSpec>,
 ) -> Result<(), String> {
     create(ctx, name, None, c"")?;
     let parent = command(ctx, name)?;

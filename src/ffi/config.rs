@@ -112,7 +112,7 @@ fn register(ctx: &Ctx, setting: &'static Setting) -> c_int {
     let (ctx, name) = (ctx.as_ptr(), setting.name.as_ptr());
     // The callbacks get their setting back through this pointer.
     let data = ptr::from_ref(setting).cast_mut().cast::<c_void>();
-    // SAFETY (of the four calls): a valid context during load; names, defaults
+    // For the four calls below: a valid context during load; names, defaults
     // and words end in NUL and are copied; the callbacks and the setting live
     // as long as the library.
     match &setting.value {
@@ -224,7 +224,7 @@ fn set_with(
                 Ok(()) => raw::REDISMODULE_OK as c_int,
                 Err(text) => {
                     if let Some(error) = NonNull::new(error) {
-                        let text: String = text.chars().filter(|c| !c.is_control()).collect();
+                        let text = text.replace(char::is_control, " ");
                         // SAFETY: a valid place for a string, which the server
                         // takes over.
                         unsafe { error.write(RString::new(text.as_bytes()).into_raw()) };

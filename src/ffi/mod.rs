@@ -34,11 +34,11 @@ mod reply;
 mod string;
 mod timer;
 
-pub use acl::{subject, Access, Subject};
+pub use acl::{subject, subject_named, Access, Subject};
 pub use alloc::RedisAlloc;
 pub use args::{Arg, Args};
 pub use blocking::{
-    blocked_clients, install as install_blocking, Blocked, BlockingHooks, CannotBlock, Fate,
+    blocked_clients, install as install_blocking, Answer, Blocked, BlockingHooks, CannotBlock, Fate,
 };
 pub use clock::{mono_ms, wall_ms};
 pub use command::{register, register_container, Call, CommandSpec, Entry};
