@@ -5,10 +5,9 @@
 //! process and separate test processes alike.
 
 use std::fs::{self, File};
-use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 
-use nix::fcntl::{flock, FlockArg};
+use rustix::fs::{flock, FlockOperation};
 
 /// Held while a test uses the machine; see [`shared_machine`], [`quiet_machine`].
 pub struct MachineShare {
@@ -17,7 +16,10 @@ pub struct MachineShare {
 
 /// A directory for locks that all test processes of this user share.
 pub(crate) fn lock_dir() -> PathBuf {
-    let dir = std::env::temp_dir().join(format!("disque-test-locks-{}", nix::unistd::getuid()));
+    let dir = std::env::temp_dir().join(format!(
+        "disque-test-locks-{}",
+        rustix::process::getuid().as_raw()
+    ));
     fs::create_dir_all(&dir).expect("cannot create the lock directory");
     dir
 }
@@ -35,17 +37,17 @@ pub(crate) fn open_lock(name: &str) -> File {
 /// Takes part with others. Every [`crate::Server`] holds one unless its test
 /// holds the machine alone.
 pub fn shared_machine() -> MachineShare {
-    take(FlockArg::LockShared)
+    take(FlockOperation::LockShared)
 }
 
 /// Waits until no other test has a server, and keeps it so. Take it first in a
 /// test, and start its servers with [`crate::Options::alone`].
 pub fn quiet_machine() -> MachineShare {
-    take(FlockArg::LockExclusive)
+    take(FlockOperation::LockExclusive)
 }
 
-fn take(kind: FlockArg) -> MachineShare {
+fn take(kind: FlockOperation) -> MachineShare {
     let file = open_lock("machine");
-    flock(file.as_raw_fd(), kind).expect("flock");
+    flock(&file, kind).expect("flock");
     MachineShare { _file: file }
 }

@@ -9,10 +9,9 @@
 
 use std::fs::File;
 use std::net::TcpListener;
-use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU16, Ordering};
 
-use nix::fcntl::{flock, FlockArg};
+use rustix::fs::{flock, FlockOperation};
 
 const FIRST: u16 = 20_000;
 const COUNT: u16 = 10_000;
@@ -31,7 +30,7 @@ pub(crate) fn reserve() -> Port {
         let step = NEXT.fetch_add(1, Ordering::Relaxed);
         let number = FIRST + base.wrapping_add(step) % COUNT;
         let lock = crate::lock::open_lock(&format!("port-{number}"));
-        if flock(lock.as_raw_fd(), FlockArg::LockExclusiveNonblock).is_err() {
+        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
             continue;
         }
         if TcpListener::bind(("127.0.0.1", number)).is_ok() {

@@ -7,8 +7,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{kill, Signal};
-use nix::unistd::Pid;
+use rustix::process::{kill_process, Pid, Signal};
 
 use crate::lock::{shared_machine, MachineShare};
 use crate::port::{self, Port};
@@ -369,15 +368,16 @@ impl Server {
     }
 
     pub fn sigstop(&self) {
-        self.signal(Signal::SIGSTOP);
+        self.signal(Signal::STOP);
     }
 
     pub fn sigcont(&self) {
-        self.signal(Signal::SIGCONT);
+        self.signal(Signal::CONT);
     }
 
     fn signal(&self, signal: Signal) {
-        kill(Pid::from_raw(self.pid() as i32), signal).expect("cannot send a signal");
+        let child = self.child.as_ref().expect("the server is not running");
+        kill_process(Pid::from_child(child), signal).expect("cannot send a signal");
     }
 
     /// Moves the wall clock by `seconds` against the true time, at once. Needs
@@ -411,6 +411,18 @@ impl Server {
             .map(|n| n.parse::<u64>().expect("no number in /proc"))
             .sum();
         Duration::from_secs_f64(ticks as f64 / TICKS_PER_SECOND)
+    }
+
+    /// How often the process gave up the processor to wait: for an event loop, how
+    /// often it was woken.
+    pub fn wakeups(&self) -> u64 {
+        let path = format!("/proc/{}/status", self.pid());
+        let status = fs::read_to_string(path).expect("no /proc");
+        status
+            .lines()
+            .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))
+            .and_then(|number| number.trim().parse().ok())
+            .expect("no count of context switches in /proc")
     }
 
     /// INFO of one section, its fields by name.

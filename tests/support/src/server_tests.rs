@@ -176,8 +176,7 @@ fn pipelines_timeouts_and_both_protocols() {
 fn a_server_that_dies_by_itself_fails_its_test() {
     let outcome = std::panic::catch_unwind(|| {
         let mut server = Server::start(plain());
-        let pid = Pid::from_raw(server.pid() as i32);
-        kill(pid, Signal::SIGKILL).unwrap();
+        server.signal(Signal::KILL);
         eventually(Duration::from_secs(5), "the process is gone", || {
             server.process().try_wait().unwrap().is_some()
         });

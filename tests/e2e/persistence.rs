@@ -1,0 +1,420 @@
+//! What a restart brings back.
+
+use crate::common::*;
+
+const ALL: [Persistence; 4] = [
+    Persistence::Rdb,
+    Persistence::Aof,
+    Persistence::AofAlways,
+    Persistence::Both,
+];
+
+fn with(persistence: Persistence) -> Server {
+    Server::start(Options::new().persistence(persistence))
+}
+
+/// One job in each state that a lone node can hold, and what must be true of them
+/// after a restart.
+struct Mixture {
+    queued: Vec<String>,
+    delivered: String,
+    delayed: String,
+    nacked: String,
+    requeued: String,
+    acked: String,
+    deleted: String,
+}
+
+impl Mixture {
+    fn add(c: &mut Client) -> Mixture {
+        let queued = (0..5)
+            .map(|n| c.add("queued", &n.to_string(), ""))
+            .collect();
+        let delivered = c.add("delivered", "d", "RETRY 1000 TTL 5000");
+        c.take("delivered");
+        let delayed = c.add("delayed", "y", "DELAY 1000 RETRY 77");
+        let nacked = c.add("nacked", "n", "");
+        c.take("nacked");
+        c.run(&format!("NACK {nacked}")).expect_number(1);
+        let requeued = c.add("requeued", "r", "");
+        c.take("requeued");
+        c.run(&format!("ENQUEUE {requeued}")).expect_number(1);
+        let acked = c.add("acked", "a", "RETRY 1");
+        c.take("acked");
+        c.run(&format!("ACKJOB {acked}")).expect_number(1);
+        let deleted = c.add("deleted", "x", "");
+        c.run(&format!("DELJOB {deleted}")).expect_number(1);
+        Mixture {
+            queued,
+            delivered,
+            delayed,
+            nacked,
+            requeued,
+            acked,
+            deleted,
+        }
+    }
+
+    #[track_caller]
+    fn check(&self, c: &mut Client) {
+        assert_eq!(c.all_ids().len(), 9);
+        for gone in [&self.acked, &self.deleted] {
+            assert_eq!(c.show(gone), None);
+        }
+        let delivered = c.show(&self.delivered).unwrap();
+        assert_eq!(delivered.state, "active");
+        assert_eq!(
+            (delivered.retry, delivered.body.as_deref()),
+            (1000, Some(&b"d"[..]))
+        );
+        let due = delivered.next_requeue_within.unwrap();
+        assert!((900_000..=1_000_500).contains(&due), "{due} ms");
+        let delayed = c.show(&self.delayed).unwrap();
+        assert_eq!(delayed.state, "active");
+        assert_eq!((delayed.delay, delayed.retry), (1000, 77));
+        let due = delayed.next_requeue_within.unwrap();
+        assert!((900_000..=1_000_500).contains(&due), "{due} ms");
+        let peeked = deliveries(&c.run("QPEEK queued 10"));
+        let ids: Vec<&String> = peeked.iter().map(|j| &j.id).collect();
+        assert_eq!(ids, self.queued.iter().collect::<Vec<_>>());
+        let nacked = c.show(&self.nacked).unwrap();
+        assert_eq!((nacked.state.as_str(), nacked.nacks), ("queued", 1));
+        let requeued = c.show(&self.requeued).unwrap();
+        assert_eq!(requeued.state, "queued");
+        for queue in ["delivered", "delayed", "acked", "deleted"] {
+            assert_eq!(c.len(queue), 0, "{queue}");
+        }
+    }
+}
+
+#[test]
+fn jobs_of_every_state_survive_a_clean_restart() {
+    for persistence in ALL {
+        let mut server = with(persistence);
+        let mut c = server.client();
+        let jobs = Mixture::add(&mut c);
+        jobs.check(&mut c);
+        for _ in 0..2 {
+            server.restart();
+            jobs.check(&mut server.client());
+        }
+    }
+}
+
+#[test]
+fn jobs_survive_a_restart_from_a_rewritten_log() {
+    for persistence in [Persistence::Aof, Persistence::AofAlways, Persistence::Both] {
+        let mut server = with(persistence);
+        let mut c = server.client();
+        let jobs = Mixture::add(&mut c);
+        rewrite(&server);
+        // And what comes after the rewrite.
+        let later = c.add("later", "x", "");
+        server.restart();
+        let mut c = server.client();
+        assert_eq!(c.take("later").id, later);
+        c.run(&format!("ACKJOB {later}")).expect_number(1);
+        jobs.check(&mut c);
+        server.restart();
+        jobs.check(&mut server.client());
+    }
+}
+
+fn rewrite(server: &Server) {
+    let mut c = server.client();
+    assert!(matches!(c.run("BGREWRITEAOF").value(), Value::Simple(_)));
+    eventually(secs(20), "the log is rewritten", || {
+        let info = server.info("persistence");
+        info["aof_rewrite_in_progress"] == "0" && info["aof_rewrite_scheduled"] == "0"
+    });
+    assert_eq!(
+        server.info("persistence")["aof_last_bgrewrite_status"],
+        "ok"
+    );
+}
+
+#[test]
+fn debug_reload_and_loadaof_change_nothing() {
+    let server = with(Persistence::Both);
+    let mut c = server.client();
+    let jobs = Mixture::add(&mut c);
+    c.run("DEBUG RELOAD").expect_ok();
+    jobs.check(&mut c);
+    c.run("DEBUG LOADAOF").expect_ok();
+    jobs.check(&mut c);
+    // Loading replaced the state and did not add to it.
+    assert_eq!(c.get_now("COUNT 50 FROM queued nacked requeued").len(), 7);
+}
+
+#[test]
+fn nothing_that_was_answered_is_lost_by_a_kill_when_each_write_is_synced() {
+    let mut server = with(Persistence::AofAlways);
+    let mut c = server.client();
+    let jobs = Mixture::add(&mut c);
+    server.kill9();
+    server.start_again();
+    jobs.check(&mut server.client());
+}
+
+#[test]
+fn a_kill_with_sync_every_second_loses_nothing_that_redis_wrote() {
+    let mut server = with(Persistence::Aof);
+    let mut c = server.client();
+    let ids: Vec<String> = (0..100).map(|n| c.add("q", &n.to_string(), "")).collect();
+    c.run(&format!("ACKJOB {}", ids[0])).expect_number(1);
+    server.kill9();
+    server.start_again();
+    let mut c = server.client();
+    let found = c.get_now("COUNT 200 FROM q");
+    let found: Vec<&String> = found.iter().map(|j| &j.id).collect();
+    assert_eq!(found, ids[1..].iter().collect::<Vec<_>>());
+}
+
+#[test]
+fn an_acknowledged_job_never_comes_back_from_disk() {
+    for persistence in ALL {
+        let mut server = with(persistence);
+        let mut c = server.client();
+        let acked = c.add("q", "x", "RETRY 0.3");
+        c.take("q");
+        let fast = c.add("q", "x", "RETRY 0.3");
+        c.run(&format!("ACKJOB {acked}")).expect_number(1);
+        c.run(&format!("FASTACK {fast}")).expect_number(1);
+        server.restart();
+        let mut c = server.client();
+        c.run("GETJOB TIMEOUT 1000 FROM q").expect_null_array();
+        expect_no_jobs(&mut c);
+    }
+}
+
+#[test]
+fn what_is_left_of_the_retry_runs_on_after_a_restart() {
+    for persistence in ALL {
+        let mut server = with(persistence);
+        let mut c = server.client();
+        let id = c.add("q", "x", "RETRY 2");
+        c.take("q");
+        let start = Instant::now();
+        server.restart();
+        let mut c = server.client();
+        assert_eq!(c.len("q"), 0, "{persistence:?}");
+        let job = c.wait_job("q", secs(8)).expect("never again");
+        assert_eq!(job.id, id);
+        assert_eq!(job.additional_deliveries, Some(1));
+        expect_between(start.elapsed(), secs(2), LATE);
+    }
+}
+
+#[test]
+fn the_node_keeps_its_id_with_and_without_jobs() {
+    for persistence in ALL {
+        let mut server = with(persistence);
+        let mut c = server.client();
+        let id = c.my_id();
+        c.add("q", "x", "");
+        server.restart();
+        let mut c = server.client();
+        assert_eq!(c.my_id(), id, "{persistence:?}");
+        c.take("q");
+        server.restart();
+        assert_eq!(server.client().my_id(), id, "{persistence:?}");
+    }
+}
+
+#[test]
+fn the_node_keeps_its_id_but_no_jobs_without_persistence() {
+    let mut server = with(Persistence::None);
+    let mut c = server.client();
+    let id = c.my_id();
+    c.add("q", "x", "");
+    server.restart();
+    let mut c = server.client();
+    assert_eq!(c.my_id(), id);
+    expect_no_jobs(&mut c);
+}
+
+#[test]
+fn names_bodies_and_options_come_back_byte_for_byte() {
+    let all: Vec<u8> = (0..=255).collect();
+    let big: Vec<u8> = (0..3_000_000u32).map(|n| (n % 251) as u8).collect();
+    for persistence in ALL {
+        let mut server = with(persistence);
+        let mut c = server.client();
+        let mut added = Vec::new();
+        for (queue, body) in [(&all[..], &all[..]), (b"\0", b""), (b"big", &big)] {
+            let id = c.call(&[b"ADDJOB", queue, body, b"0"]).expect_job_id();
+            added.push((id, queue, body));
+        }
+        server.restart();
+        let mut c = server.client();
+        for (id, queue, body) in added {
+            let reply = c.call(&[b"GETJOB", &b"NOHANG"[..], b"FROM", queue]);
+            let job = reply.expect_array()[0].items();
+            assert_eq!((job[0].bulk(), job[1].text()), (queue, id.as_str()));
+            assert!(job[2].bulk() == body, "another body of {id}");
+        }
+    }
+}
+
+#[test]
+fn redis_flushes_do_not_reach_jobs_on_disk_either() {
+    for persistence in ALL {
+        let mut server = with(persistence);
+        let mut c = server.client();
+        c.run("SET k v").expect_ok();
+        let id = c.add("q", "x", "");
+        c.run("FLUSHALL").expect_ok();
+        server.restart();
+        assert_eq!(server.client().take("q").id, id, "{persistence:?}");
+    }
+}
+
+#[test]
+fn flushed_jobs_do_not_return() {
+    for persistence in ALL {
+        let mut server = with(persistence);
+        let mut c = server.client();
+        for _ in 0..100 {
+            c.add("q", "x", "RETRY 0.2");
+        }
+        c.get_now("COUNT 50 FROM q");
+        c.run("DISQUE FLUSHALL").expect_ok();
+        server.restart();
+        let mut c = server.client();
+        c.run("GETJOB TIMEOUT 600 FROM q").expect_null_array();
+        expect_no_jobs(&mut c);
+    }
+}
+
+#[test]
+fn new_ids_and_creation_times_go_on_after_a_restart() {
+    let mut server = with(Persistence::AofAlways);
+    let mut c = server.client();
+    let old = c.add("q", "1", "");
+    let before = c.show(&old).unwrap().ctime;
+    server.restart();
+    let mut c = server.client();
+    let new = c.add("q", "2", "");
+    assert_ne!(old, new);
+    assert!(c.show(&new).unwrap().ctime > before);
+    assert_eq!(c.take("q").id, old);
+}
+
+#[test]
+fn redeliveries_write_nothing() {
+    let server = with(Persistence::AofAlways);
+    let mut c = server.client();
+    for _ in 0..20 {
+        c.add("q", "x", "RETRY 0.2");
+    }
+    c.get_now("COUNT 20 FROM q");
+    let size = |server: &Server| server.info_number("persistence", "aof_current_size");
+    let before = size(&server);
+    eventually(secs(5), "all are queued again", || c.len("q") == 20);
+    assert_eq!(size(&server), before);
+}
+
+#[test]
+fn a_rewritten_log_follows_the_live_jobs() {
+    let server = with(Persistence::Aof);
+    let mut c = server.client();
+    let body = "x".repeat(1000);
+    let command = format!("ADDJOB q {body} 0");
+    for _ in 0..10 {
+        let ids: Vec<String> = c
+            .pipeline(&vec![command.as_str(); 100])
+            .iter()
+            .map(|r| r.expect_job_id())
+            .collect();
+        c.run(&format!("ACKJOB {}", ids.join(" ")))
+            .expect_number(100);
+    }
+    c.add("q", "stays", "");
+    rewrite(&server);
+    let size = server.info_number("persistence", "aof_current_size");
+    assert!(size < 20_000, "{size} bytes for one job");
+}
+
+#[test]
+fn a_log_that_ends_in_the_middle_of_a_record_is_read_up_to_there() {
+    let mut server = with(Persistence::AofAlways);
+    let mut c = server.client();
+    let ids: Vec<String> = (0..20).map(|n| c.add("q", &n.to_string(), "")).collect();
+    server.kill9();
+    let log = append_log(&server);
+    let bytes = std::fs::read(&log).unwrap();
+    std::fs::write(&log, &bytes[..bytes.len() - 5]).unwrap();
+    server.start_again();
+    let mut c = server.client();
+    let found = c.get_now("COUNT 50 FROM q");
+    let found: Vec<&String> = found.iter().map(|j| &j.id).collect();
+    assert!(found.len() >= 18, "{} of 20", found.len());
+    assert_eq!(found, ids[..found.len()].iter().collect::<Vec<_>>());
+    c.add("q", "x", "");
+}
+
+/// The file of the append-only log that grows.
+fn append_log(server: &Server) -> std::path::PathBuf {
+    let folder = server.directory().join("appendonlydir");
+    let mut files: Vec<_> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.to_string_lossy().ends_with(".incr.aof"))
+        .collect();
+    files.sort();
+    files.pop().expect("no append-only log")
+}
+
+#[test]
+fn damaged_snapshots_never_crash_the_server() {
+    let mut server = with(Persistence::Rdb);
+    let mut c = server.client();
+    Mixture::add(&mut c);
+    server.stop_clean();
+    let file = server.directory().join("dump.rdb");
+    let good = std::fs::read(&file).unwrap();
+    // Redis' own checksum would find these before the module sees them.
+    server.configure("rdbchecksum", "no");
+    let steps = good.len() / 40 + 1;
+    for cut in (10..good.len()).step_by(steps) {
+        let mut flipped = good.clone();
+        flipped[cut] ^= 0x41;
+        for damaged in [&good[..cut], &flipped] {
+            std::fs::write(&file, damaged).unwrap();
+            match server.try_start_again() {
+                Ok(()) => {
+                    server.client().run("PING").expect_status("PONG");
+                    server.kill9();
+                }
+                Err(log) => {
+                    for sign in ["BUG REPORT", "panicked at", "SIGSEGV", "ASSERTION"] {
+                        assert!(!log.contains(sign), "damage at byte {cut}:\n{log}");
+                    }
+                }
+            }
+        }
+    }
+    std::fs::write(&file, &good).unwrap();
+    server.start_again();
+    assert_eq!(server.client().all_ids().len(), 9);
+}
+
+#[test]
+fn the_internal_record_is_refused_from_clients() {
+    let server = with(Persistence::Aof);
+    let mut c = server.client();
+    let reply = c.run("COMMAND LIST FILTERBY MODULE disque");
+    let names: Vec<String> = reply
+        .expect_array()
+        .iter()
+        .map(|v| v.text().to_string())
+        .collect();
+    let internal: Vec<&String> = names.iter().filter(|n| n.contains('.')).collect();
+    assert!(!internal.is_empty(), "{names:?}");
+    for name in internal {
+        for arguments in ["", "x", "x y z"] {
+            c.run(&format!("{name} {arguments}")).expect_any_error();
+        }
+    }
+    c.run("PING").expect_status("PONG");
+}
