@@ -7,13 +7,18 @@
 //! which nothing may change leave a [`Note`] for the next turn.
 
 use crate::commands::reply::write_jobs;
-use crate::ffi::{self, Blocked, Call, Ctx, Fate, Flags, MainCell, MainThread, Reply, StateError, Turn};
+use crate::ffi::{self, Blocked, Call, Ctx, Fate, MainCell, MainThread, Reply, StateError, Turn};
+use crate::persistence::identity;
+use crate::persistence::load::LoadState;
+use crate::scans::RunningScan;
+use crate::settings::{ModuleSettings, DEFAULTS};
+use crate::warnings::Warning;
 use disque_core::clock::Now;
 use disque_core::effects::{Answer, Effects, WaiterId};
 use disque_core::error::Error;
 use disque_core::memory::Pressure;
 use disque_core::node::get::{GetJob, Receipt};
-use disque_core::node::Node;
+use disque_core::node::{Identity, Node};
 use smallvec::SmallVec;
 use std::collections::HashMap;
 
@@ -44,6 +49,17 @@ pub struct Host {
     /// What answered clients were given, until the answer has left.
     receipts: HashMap<WaiterId, SmallVec<[Receipt; 1]>>,
     notes: Vec<Note>,
+    /// Settings that only the module acts on.
+    pub settings: ModuleSettings,
+    /// Settings of the server that void promises.
+    pub warnings: Vec<Warning>,
+    /// Scans that run in the background.
+    pub scans: Vec<RunningScan>,
+    scans_started: u64,
+    /// What the nodes file says.
+    saved_identity: Identity,
+    /// The load that runs, if one does.
+    pub load: LoadState,
     /// A Redis replica has no timers and delivers nothing: it follows.
     passive: bool,
 }
@@ -83,15 +99,19 @@ pub fn command(
     }
 }
 
-/// Runs a command that only looks.
+/// Runs a command that changes nothing that is recorded. Such commands run also
+/// while the server wants no writes: nobody is served here.
 pub fn query(
     call: &mut Call<'_>,
-    run: impl FnOnce(&Host, Now, &mut Call<'_>) -> Result<(), Error>,
+    run: impl FnOnce(&mut Host, Now, &mut Call<'_>) -> Result<(), Error>,
 ) {
-    let done = HOST.with(call.ctx().main(), |host| {
-        if let Err(error) = run(host, now(), call) {
+    let main = call.ctx().main();
+    let done = HOST.with(main, |host| {
+        let now = now();
+        if let Err(error) = run(host, now, call) {
             call.reply().error(&error.to_string());
         }
+        host.set_alarm(main, now);
     });
     if let Err(error) = done {
         call.reply().error(&unavailable(error).to_string());
@@ -129,32 +149,59 @@ pub fn check_alarm(ctx: &Ctx) {
 
 impl Host {
     /// A host for this node.
-    pub fn new(node: Node) -> Host {
+    pub fn new(node: Node, passive: bool) -> Host {
         Host {
+            saved_identity: *node.identity(),
             node,
             fx: Effects::new(),
             waiting: HashMap::new(),
             receipts: HashMap::new(),
             notes: Vec::new(),
-            passive: false,
+            scans: Vec::new(),
+            scans_started: 0,
+            settings: DEFAULTS,
+            warnings: Vec::new(),
+            load: LoadState::default(),
+            passive,
         }
     }
 
-    /// Whether this server is a Redis replica, or loads.
+    /// Whether this server is a Redis replica.
     pub fn is_passive(&self) -> bool {
         self.passive
     }
 
     /// Stops the clock of the node, or lets it run.
-    pub fn set_passive(&mut self, passive: bool, main: MainThread) {
+    pub fn set_passive(&mut self, passive: bool) {
         self.passive = passive;
-        self.set_alarm(main, now());
+    }
+
+    /// Writes the nodes file anew if a load has brought another identity.
+    pub fn identity_may_have_changed(&mut self, ctx: &Ctx) {
+        let identity = *self.node.identity();
+        if self.saved_identity != identity {
+            self.saved_identity = identity;
+            identity::save(ctx, identity, false);
+        }
+    }
+
+    /// Whether the client of a command may be made to wait.
+    pub fn can_block(&self, call: &Call<'_>) -> bool {
+        let flags = call.ctx().flags();
+        !(flags.multi() || flags.script() || flags.deny_blocking())
+    }
+
+    /// A name for the client of a scan, which no waiter of the node has: theirs
+    /// count from below.
+    pub fn next_scan_client(&mut self) -> WaiterId {
+        self.scans_started += 1;
+        WaiterId(u64::MAX - self.scans_started)
     }
 
     /// Blocks the client of a GETJOB for which there is nothing. Where nothing
     /// may block the answer is null at once.
     pub fn block(&mut self, now: Now, get: &GetJob<'_>, call: &mut Call<'_>) -> Result<(), Error> {
-        if get.nohang || !may_block(call.ctx().flags()) {
+        if get.nohang || !self.can_block(call) {
             call.reply().null_array();
             return Ok(());
         }
@@ -187,6 +234,7 @@ impl Host {
 
     fn run_turn(&mut self, turn: &Turn) {
         if self.passive {
+            self.run_passive_turn(turn);
             return;
         }
         if turn.may_replicate().is_err() {
@@ -199,12 +247,32 @@ impl Host {
             let now = now();
             self.node.run_due(now, STEPS, &mut self.fx);
             self.answer(turn.main());
-            let due = self.node.next_wake().is_some_and(|at| at <= now.mono_ms);
+            self.step_scans(turn);
+            let due = self.is_due(now);
             if !due || ffi::mono_ms() - started >= TURN_MS {
                 break;
             }
         }
         self.finish(turn, now());
+    }
+
+    /// On a replica only memory is freed, and clients that Redis has sent away
+    /// are forgotten. What a lost answer gave away comes back by its RETRY.
+    fn run_passive_turn(&mut self, turn: &Turn) {
+        for note in std::mem::take(&mut self.notes) {
+            if let Note::Gone(id) = note {
+                self.forget(id, now());
+            }
+        }
+        self.node.free_discarded(STEPS);
+        self.step_scans(turn);
+        self.set_alarm(turn.main(), now());
+    }
+
+    fn forget(&mut self, id: WaiterId, now: Now) {
+        self.waiting.remove(&id);
+        self.drop_scan(id);
+        self.node.forget_waiter(id, now);
     }
 
     /// Carries out what a call wants done and sets the alarm.
@@ -223,7 +291,8 @@ impl Host {
         self.set_alarm(turn.main(), now);
     }
 
-    fn answer(&mut self, main: MainThread) {
+    /// Answers waiting clients as the node wants it.
+    pub fn answer(&mut self, main: MainThread) {
         let answers = std::mem::take(&mut self.fx.answers);
         for (id, answer) in &answers {
             self.answer_one(*id, answer, main);
@@ -257,14 +326,28 @@ impl Host {
     }
 
     fn set_alarm(&mut self, main: MainThread, now: Now) {
+        if self.load.source.is_some() {
+            return;
+        }
         if self.passive {
+            if self.node.has_discarded() || !self.scans.is_empty() {
+                ffi::poke(main);
+            }
+            return;
+        }
+        if self.is_due(now) {
+            ffi::poke(main);
             return;
         }
         match self.node.next_wake() {
             None => ffi::disarm(main),
-            Some(at) if at <= now.mono_ms => ffi::poke(main),
             Some(at) => ffi::arm(main, at),
         }
+    }
+
+    fn is_due(&self, now: Now) -> bool {
+        let due = self.node.next_wake().is_some_and(|at| at <= now.mono_ms);
+        due || !self.scans.is_empty()
     }
 
     fn note(&mut self, note: Note, main: MainThread) {
@@ -275,10 +358,7 @@ impl Host {
     fn act_on_notes(&mut self, now: Now) {
         for note in std::mem::take(&mut self.notes) {
             match note {
-                Note::Gone(id) => {
-                    self.waiting.remove(&id);
-                    self.node.forget_waiter(id, now);
-                }
+                Note::Gone(id) => self.forget(id, now),
                 Note::Lost(id) => {
                     let receipts = self.receipts.remove(&id).unwrap_or_default();
                     self.node.undeliver(&receipts, &mut self.fx);
@@ -321,9 +401,4 @@ fn leave_note(ctx: &Ctx, note: Note) {
     let main = ctx.main();
     // A poisoned host has no turns any more.
     let _ = HOST.with(main, |host| host.note(note, main));
-}
-
-/// Whether a command may block its client and wait.
-fn may_block(flags: Flags) -> bool {
-    !(flags.multi() || flags.script() || flags.deny_blocking())
 }

@@ -1,14 +1,60 @@
-//! A replicated job queue inside redis-server.
+//! The module: a job queue inside redis-server.
+//!
+//! The queue itself is the crate `disque-core`, which knows nothing of Redis.
+//! Here are the ways in and out: [`commands`] for clients, [`host`] for the
+//! node's life inside the server, [`persistence`] for what survives it.
 
-// Not everything of the interface is used yet.
-#[allow(dead_code, unused_imports)]
+mod acl;
+mod commands;
+mod events;
 mod ffi;
+mod host;
+mod info;
+mod persistence;
+mod scans;
+mod settings;
+mod warnings;
 
-/// Memory of the module counts in the server's `used_memory`.
+use disque_core::node::Node;
+use disque_core::settings::Settings;
+use ffi::{Args, BlockingHooks, Ctx};
+use host::{Host, HOST};
+use persistence::{identity, snapshot};
+
 #[global_allocator]
 static ALLOCATOR: ffi::RedisAlloc = ffi::RedisAlloc;
 
-/// Registers what the module has. An error refuses the load.
-fn load(_ctx: &ffi::Ctx, _args: ffi::Args<'_>) -> Result<(), String> {
-    Ok(())
+/// Called once, when the server loads the module.
+pub fn load(ctx: &Ctx, args: Args<'_>) -> Result<(), String> {
+    if !args.is_empty() {
+        return Err(
+            "takes no arguments: settings are lines of their own in redis.conf, such as \
+                    'disque.max-body 1mb'"
+                .into(),
+        );
+    }
+    let file = identity::restore(ctx);
+    let node = Node::new(
+        file.identity,
+        Settings::default(),
+        ctx.random_bytes(),
+        host::now(),
+    );
+    let mut host = Host::new(node, ctx.flags().replica());
+    host.load.after_clean_stop = file.clean_stop;
+    warnings::review(&mut host, ctx);
+    HOST.put(ctx.main(), host)
+        .map_err(|error| format!("cannot start the node: {error:?}"))?;
+
+    ffi::install_blocking(BlockingHooks {
+        timed_out: host::on_timed_out,
+        disconnected: host::on_disconnected,
+        freed: host::on_freed,
+    })?;
+    ffi::install_timer(ctx, host::turn)?;
+    ffi::register_settings(ctx, settings::SETTINGS)?;
+    ffi::register_data_type(ctx, snapshot::TYPE_NAME, snapshot::VERSION, snapshot::HOOKS)?;
+    ffi::register_info(ctx, info::on_info)?;
+    ffi::subscribe(ctx, events::TOPICS, events::on_event)?;
+    commands::register_all(ctx)
 }

@@ -21,4 +21,4 @@ pub mod queue;
 pub mod record;
 pub mod settings;
 pub mod span;
-mod tables;
+pub mod tables;

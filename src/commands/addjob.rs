@@ -1,6 +1,11 @@
 //! ADDJOB.
 
 use super::words::{Words, MAX_COUNT};
+use super::words_of;
+use crate::acl::Subject;
+use crate::ffi::{Access, Call};
+use crate::host::command;
+use crate::warnings::Warning;
 use disque_core::error::Error;
 use disque_core::node::add::{AddJob, Sync};
 use disque_core::span::Span;
@@ -11,6 +16,22 @@ pub const USAGE: &str = "ADDJOB queue body ms-timeout [REPLICATE n] [SYNC n|ASYN
 
 const DEFAULT_TTL_SECS: u64 = 86_400;
 const MAX_REPLICATE: u64 = 65_535;
+
+/// Runs the command.
+pub fn run(call: &mut Call<'_>) {
+    command(call, |host, now, call| {
+        let words = words_of(call);
+        let add = parse(&words)?;
+        Subject::of(call.ctx()).require(Access::Write, add.queue)?;
+        if host.warnings.contains(&Warning::NoRdbPreamble) {
+            return Err(Error::Misconfigured);
+        }
+        host.watch_memory(now, call.ctx());
+        let id = host.node.add_job(now, &add, &mut host.fx)?;
+        call.reply().bulk(id.text());
+        Ok(())
+    });
+}
 
 /// Reads the words after the command's name.
 pub fn parse<'a>(words: &[&'a [u8]]) -> Result<AddJob<'a>, Error> {
@@ -87,19 +108,48 @@ mod tests {
     #[test]
     fn errors_name_the_option() {
         for (text, error) in [
-            ("q x y", "ERR ms-timeout must be from 0 to 9007199254740992 milliseconds"),
-            ("q x 0 REPLICATE 0", "ERR REPLICATE must be from 1 to 65535 copies"),
-            ("q x 0 REPLICATE 65536", "ERR REPLICATE must be from 1 to 65535 copies"),
-            ("q x 0 TTL 0", "ERR TTL must be from 0.001 to 2147483647 seconds"),
-            ("q x 0 DELAY -1", "ERR DELAY must be from 0 to 2147483647 seconds"),
-            ("q x 0 SYNC -65536", "ERR SYNC must be from -65535 to 65535 copies"),
-            ("q x 0 MAXLEN 0", "ERR MAXLEN must be from 1 to 9007199254740992 jobs"),
-            ("q x 0 SYNC 1 ASYNC", "ERR SYNC and ASYNC cannot be used together"),
+            (
+                "q x y",
+                "ERR ms-timeout must be from 0 to 9007199254740992 milliseconds",
+            ),
+            (
+                "q x 0 REPLICATE 0",
+                "ERR REPLICATE must be from 1 to 65535 copies",
+            ),
+            (
+                "q x 0 REPLICATE 65536",
+                "ERR REPLICATE must be from 1 to 65535 copies",
+            ),
+            (
+                "q x 0 TTL 0",
+                "ERR TTL must be from 0.001 to 2147483647 seconds",
+            ),
+            (
+                "q x 0 DELAY -1",
+                "ERR DELAY must be from 0 to 2147483647 seconds",
+            ),
+            (
+                "q x 0 SYNC -65536",
+                "ERR SYNC must be from -65535 to 65535 copies",
+            ),
+            (
+                "q x 0 MAXLEN 0",
+                "ERR MAXLEN must be from 1 to 9007199254740992 jobs",
+            ),
+            (
+                "q x 0 SYNC 1 ASYNC",
+                "ERR SYNC and ASYNC cannot be used together",
+            ),
         ] {
             assert_eq!(parse_text(text), Err(error.to_string()), "{text}");
         }
         for text in ["q x 0 NOSUCH", "q x 0 TTL", "q x 0 TTL 5 5"] {
-            assert!(parse_text(text).unwrap_err().starts_with("ERR syntax error"), "{text}");
+            assert!(
+                parse_text(text)
+                    .unwrap_err()
+                    .starts_with("ERR syntax error"),
+                "{text}"
+            );
         }
     }
 }

@@ -1,6 +1,11 @@
 //! GETJOB.
 
+use super::reply::write_jobs;
 use super::words::{Words, MAX_COUNT};
+use super::words_of;
+use crate::acl::Subject;
+use crate::ffi::{Access, Call};
+use crate::host::command;
 use disque_core::error::Error;
 use disque_core::node::get::GetJob;
 use smallvec::SmallVec;
@@ -9,6 +14,27 @@ use std::collections::HashSet;
 /// The syntax, as errors and the manual show it.
 pub const USAGE: &str =
     "GETJOB [NOHANG] [TIMEOUT ms] [COUNT n] [WITHCOUNTERS] FROM queue [queue ...]";
+
+/// Runs the command: what is there is answered at once, else the client waits.
+pub fn run(call: &mut Call<'_>) {
+    command(call, |host, now, call| {
+        let words = words_of(call);
+        let get = parse(&words)?;
+        host.node.check_get(&get)?;
+        let subject = Subject::of(call.ctx());
+        for queue in &get.queues {
+            subject.require(Access::ReadWrite, queue)?;
+        }
+        match host.node.get_jobs(now, &get, &mut host.fx) {
+            Some(jobs) => {
+                let keys = host.fx.jobs(jobs);
+                write_jobs(call.reply(), &host.node, keys, jobs.with_counters);
+                Ok(())
+            }
+            None => host.block(now, &get, call),
+        }
+    });
+}
 
 /// Reads the words after the command's name. All words after FROM are names of
 /// queues, whatever they look like.
@@ -42,11 +68,15 @@ pub fn parse<'a>(words: &[&'a [u8]]) -> Result<GetJob<'a>, Error> {
 
 /// The names in their order, each once.
 fn distinct<'a>(names: &[&'a [u8]]) -> SmallVec<[&'a [u8]; 4]> {
-    if let [name] = names {
+    if let [name] = *names {
         return SmallVec::from_slice(&[name]);
     }
     let mut seen = HashSet::with_capacity(names.len());
-    names.iter().copied().filter(|name| seen.insert(*name)).collect()
+    names
+        .iter()
+        .copied()
+        .filter(|name| seen.insert(*name))
+        .collect()
 }
 
 #[cfg(test)]
@@ -58,7 +88,11 @@ mod tests {
         match parse(&words) {
             Ok(get) => {
                 let name = |n: &&[u8]| String::from_utf8_lossy(n).into_owned();
-                Ok((get.queues.iter().map(name).collect(), get.count, get.timeout_ms))
+                Ok((
+                    get.queues.iter().map(name).collect(),
+                    get.count,
+                    get.timeout_ms,
+                ))
             }
             Err(error) => Err(error.to_string()),
         }

@@ -4,7 +4,7 @@
 use super::reply::{clamp, write_job_details};
 use super::words_of;
 use crate::acl::Subject;
-use crate::ffi::Call;
+use crate::ffi::{Access, Call};
 use crate::host::{command, query, Host};
 use disque_core::clock::Now;
 use disque_core::effects::Effects;
@@ -53,7 +53,7 @@ pub fn dequeue(call: &mut Call<'_>) {
 /// `WORKING id`
 pub fn working(call: &mut Call<'_>) {
     command(call, |host, now, call| {
-        let ids = read_ids(host, call)?;
+        let ids = read_ids(host, call, Access::Write)?;
         let seconds = host.node.working(now, ids.first(), &mut host.fx)?;
         call.reply().integer(clamp(seconds));
         Ok(())
@@ -63,7 +63,7 @@ pub fn working(call: &mut Call<'_>) {
 /// `SHOW id`
 pub fn show(call: &mut Call<'_>) {
     query(call, |host, now, call| {
-        let ids = read_ids(host, call)?;
+        let ids = read_ids(host, call, Access::Read)?;
         match ids.first().and_then(|id| host.node.show(now, id)) {
             Some(view) => write_job_details(call.reply(), &host.node.identity().hex(), &view),
             None => call.reply().null(),
@@ -79,7 +79,7 @@ fn with_ids(
     act: impl FnOnce(&mut Node, Now, &[JobId], &mut Effects) -> usize,
 ) {
     command(call, |host, now, call| {
-        let ids = read_ids(host, call)?;
+        let ids = read_ids(host, call, Access::Write)?;
         let count = act(&mut host.node, now, &ids, &mut host.fx);
         call.reply().integer(count as i64);
         Ok(())
@@ -88,14 +88,15 @@ fn with_ids(
 
 /// Reads and checks all ids before the first one has an effect. Ids that no
 /// node can have made are left out: no job has them.
-fn read_ids(host: &Host, call: &Call<'_>) -> Result<Ids, Error> {
+fn read_ids(host: &Host, call: &Call<'_>, access: Access) -> Result<Ids, Error> {
     let words = words_of(call);
-    host.node.check_id_count("the number of job ids", words.len())?;
+    host.node
+        .check_id_count("the number of job ids", words.len())?;
     let ids = parse(&words)?;
     let subject = Subject::of(call.ctx());
-    if !subject.may_use_every_queue() {
+    if !subject.is_unrestricted() {
         for queue in ids.iter().filter_map(|id| host.node.queue_name(id)) {
-            subject.require(queue)?;
+            subject.require(access, queue)?;
         }
     }
     Ok(ids)

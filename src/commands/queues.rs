@@ -4,7 +4,7 @@ use super::reply::{clamp, field, write_jobs};
 use super::words::{Words, MAX_COUNT};
 use super::words_of;
 use crate::acl::Subject;
-use crate::ffi::Call;
+use crate::ffi::{Access, Call};
 use crate::host::{command, query};
 use disque_core::error::Error;
 use disque_core::queue::Pause;
@@ -17,7 +17,7 @@ pub const PAUSE_USAGE: &str = "PAUSE queue in|out|all|none|state|bcast [...]";
 /// `QLEN queue`
 pub fn qlen(call: &mut Call<'_>) {
     query(call, |host, _, call| {
-        let queue = allowed_queue(call)?;
+        let queue = allowed_queue(call, Access::Read)?;
         let len = host.node.queue_len(queue);
         call.reply().integer(len as i64);
         Ok(())
@@ -27,7 +27,7 @@ pub fn qlen(call: &mut Call<'_>) {
 /// `QPEEK queue count`
 pub fn qpeek(call: &mut Call<'_>) {
     query(call, |host, _, call| {
-        let queue = allowed_queue(call)?;
+        let queue = allowed_queue(call, Access::Read)?;
         let words = words_of(call);
         let mut count = Words::new(&words[1..], QPEEK_USAGE);
         let (newest_first, count) =
@@ -41,7 +41,7 @@ pub fn qpeek(call: &mut Call<'_>) {
 /// `QSTAT queue`
 pub fn qstat(call: &mut Call<'_>) {
     query(call, |host, now, call| {
-        let queue = allowed_queue(call)?;
+        let queue = allowed_queue(call, Access::Read)?;
         let reply = call.reply();
         let Some(stat) = host.node.queue_stat(now, queue) else {
             reply.null_array();
@@ -66,7 +66,7 @@ pub fn qstat(call: &mut Call<'_>) {
 /// `PAUSE queue option [option ...]`
 pub fn pause(call: &mut Call<'_>) {
     command(call, |host, now, call| {
-        let queue = allowed_queue(call)?;
+        let queue = allowed_queue(call, Access::Write)?;
         host.node.check_queue_name(queue)?;
         let words = words_of(call);
         if let Some(pause) = parse_pause(&words[1..])? {
@@ -100,9 +100,9 @@ fn parse_pause(words: &[&[u8]]) -> Result<Option<Pause>, Error> {
 }
 
 /// The queue that the first word names, if the user may use it.
-fn allowed_queue<'a>(call: &Call<'a>) -> Result<&'a [u8], Error> {
+fn allowed_queue<'a>(call: &Call<'a>, access: Access) -> Result<&'a [u8], Error> {
     let queue = call.args().get(1).ok_or(Error::Internal)?;
-    Subject::of(call.ctx()).require(queue)?;
+    Subject::of(call.ctx()).require(access, queue)?;
     Ok(queue)
 }
 

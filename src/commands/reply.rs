@@ -46,8 +46,12 @@ pub fn write_job_details(reply: &mut Reply<'_>, node_id: &str, view: &JobView<'_
         r.bulk(node_id);
     });
     field(reply, "nodes-confirmed", |r| r.array(0));
-    field(reply, "next-requeue-within", |r| optional(r, view.requeue_within_ms));
-    field(reply, "next-awake-within", |r| optional(r, view.awake_within_ms));
+    field(reply, "next-requeue-within", |r| {
+        optional(r, view.requeue_within_ms)
+    });
+    field(reply, "next-awake-within", |r| {
+        optional(r, view.awake_within_ms)
+    });
     field(reply, "body", |r| r.bulk(&job.body));
 }
 

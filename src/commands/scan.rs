@@ -1,10 +1,10 @@
 //! QSCAN and JSCAN.
 
 use super::reply::write_job_details;
-use super::words::{Words, MAX_COUNT};
+use super::words::{Keyword, Words, MAX_COUNT};
 use super::words_of;
 use crate::acl::Subject;
-use crate::ffi::{Call, Reply};
+use crate::ffi::{Access, Call, Reply};
 use crate::host::{query, Host};
 use disque_core::clock::Now;
 use disque_core::error::Error;
@@ -18,8 +18,242 @@ pub const JSCAN_USAGE: &str =
     "JSCAN [cursor] [COUNT n] [BUSYLOOP] [QUEUE q] [STATE s ...] [REPLY all|id]";
 
 const DEFAULT_COUNT: u64 = 100;
-/// Elements that one call looks at, at most, for each that it may return: with
-/// a filter that lets little through it ends with few, and a cursor to go on.
+/// Elements that a call looks at, at most, for each that it may return. With a
+/// filter that lets little through it ends with few, and a cursor to go on.
 const VISITS_PER_ELEMENT: u64 = 10;
 const MIN_VISITS: u64 = 1_000;
-const MAX_VISITS: u64 = 20_000;
+/// No call looks at more: some milliseconds' worth.
+const MAX_VISITS: u64 = 10_000;
+
+/// What to scan for.
+#[derive(Debug)]
+pub struct Scan {
+    what: What,
+    cursor: u64,
+    count: u64,
+    /// Go on to the end without giving the client a cursor.
+    busy_loop: bool,
+}
+
+#[derive(Debug)]
+enum What {
+    Queues(QueueFilter),
+    Jobs { filter: JobFilter, details: bool },
+}
+
+/// `QSCAN ...`
+pub fn qscan(call: &mut Call<'_>) {
+    scan(call, parse_qscan);
+}
+
+/// `JSCAN ...`
+pub fn jscan(call: &mut Call<'_>) {
+    scan(call, parse_jscan);
+}
+
+fn scan(call: &mut Call<'_>, parse: fn(&[&[u8]]) -> Result<Scan, Error>) {
+    query(call, |host, now, call| {
+        let scan = parse(&words_of(call))?;
+        if scan.busy_loop && host.can_block(call) {
+            return host.start_scan(scan, call);
+        }
+        let subject = Subject::of(call.ctx());
+        let visits = (scan.count.saturating_mul(VISITS_PER_ELEMENT)).clamp(MIN_VISITS, MAX_VISITS);
+        let page = scan.page(host, &subject, scan.count, visits);
+        let reply = call.reply();
+        reply.array(2);
+        reply.bulk(page.cursor.to_string());
+        reply.array(page.keys.len());
+        scan.write(host, now, &page, reply);
+        Ok(())
+    });
+}
+
+impl Scan {
+    /// One step of a scan in the background: writes what it finds and returns
+    /// whether that was the last.
+    pub fn step(
+        &mut self,
+        host: &Host,
+        now: Now,
+        subject: &Subject<'_>,
+        reply: &mut Reply<'_>,
+    ) -> bool {
+        const STEP: u64 = 500;
+        let page = self.page(host, subject, STEP, STEP);
+        self.write(host, now, &page, reply);
+        self.cursor = page.cursor;
+        self.cursor == 0
+    }
+
+    /// The next part, without what the subject may not see.
+    fn page(&self, host: &Host, subject: &Subject<'_>, count: u64, visits: u64) -> Page {
+        let node = &host.node;
+        let (count, visits) = (count.min(visits) as usize, visits as usize);
+        let mut page = match &self.what {
+            What::Queues(filter) => node.scan_queues(self.cursor, count, visits, filter),
+            What::Jobs { filter, .. } => node.scan_jobs(self.cursor, count, visits, filter),
+        };
+        if !subject.is_unrestricted() {
+            page.keys.retain(|&key| {
+                let queue = match self.what {
+                    What::Queues(_) => node.queue_name_at(key),
+                    What::Jobs { .. } => &node.queue_of(node.job(key)).name,
+                };
+                subject.may(Access::Read, queue)
+            });
+        }
+        page
+    }
+
+    fn write(&self, host: &Host, now: Now, page: &Page, reply: &mut Reply<'_>) {
+        let node = &host.node;
+        let node_id = node.identity().hex();
+        for &key in &page.keys {
+            match self.what {
+                What::Queues(_) => reply.bulk(node.queue_name_at(key)),
+                What::Jobs { details: false, .. } => reply.bulk(node.job(key).id.text()),
+                What::Jobs { details: true, .. } => {
+                    write_job_details(reply, &node_id, &node.view(now, key))
+                }
+            }
+        }
+    }
+}
+
+fn parse_qscan(words: &[&[u8]]) -> Result<Scan, Error> {
+    let mut filter = QueueFilter::default();
+    let mut common = Common::default();
+    let mut words = Words::new(words, QSCAN_USAGE);
+    while let Some(word) = words.option()? {
+        let mut number = |what| words.count(what, "jobs", (0, MAX_COUNT)).map(Some);
+        match word.as_bytes() {
+            b"MINLEN" => filter.min_len = number("MINLEN")?,
+            b"MAXLEN" => filter.max_len = number("MAXLEN")?,
+            b"IMPORTRATE" => filter.import_rate = number("IMPORTRATE")?,
+            _ => common.take(word, &mut words)?,
+        }
+    }
+    Ok(common.scan(What::Queues(filter)))
+}
+
+fn parse_jscan(words: &[&[u8]]) -> Result<Scan, Error> {
+    let mut filter = JobFilter::default();
+    let mut details = false;
+    let mut common = Common::default();
+    let mut words = Words::new(words, JSCAN_USAGE);
+    while let Some(word) = words.option()? {
+        match word.as_bytes() {
+            b"QUEUE" => filter.queue = Some(words.word()?.into()),
+            b"STATE" => filter.states.push(state(&mut words)?),
+            b"REPLY" => details = wants_details(&mut words)?,
+            // After STATE a state may stand without the word before it.
+            other if !filter.states.is_empty() && state_name(other).is_some() => {
+                filter.states.extend(state_name(other))
+            }
+            _ => common.take(word, &mut words)?,
+        }
+    }
+    Ok(common.scan(What::Jobs { filter, details }))
+}
+
+fn state(words: &mut Words<'_, '_>) -> Result<&'static str, Error> {
+    let word = words.word()?;
+    state_name(word).ok_or_else(|| words.unknown())
+}
+
+fn wants_details(words: &mut Words<'_, '_>) -> Result<bool, Error> {
+    match Keyword::of(words.word()?).as_ref().map(Keyword::as_bytes) {
+        Some(b"ALL") => Ok(true),
+        Some(b"ID") => Ok(false),
+        _ => Err(words.unknown()),
+    }
+}
+
+/// The options of both commands, and the cursor, which may stand anywhere.
+struct Common {
+    cursor: Option<u64>,
+    count: u64,
+    busy_loop: bool,
+}
+
+impl Default for Common {
+    fn default() -> Common {
+        Common {
+            cursor: None,
+            count: DEFAULT_COUNT,
+            busy_loop: false,
+        }
+    }
+}
+
+impl Common {
+    fn take(&mut self, word: Keyword, words: &mut Words<'_, '_>) -> Result<(), Error> {
+        match word.as_bytes() {
+            b"COUNT" => self.count = words.count("COUNT", "elements", (1, MAX_COUNT))?,
+            b"BUSYLOOP" => self.busy_loop = true,
+            digits if self.cursor.is_none() => {
+                let cursor = super::words::decimal(digits).ok_or_else(|| words.unknown())?;
+                self.cursor = Some(cursor);
+            }
+            _ => return Err(words.unknown()),
+        }
+        Ok(())
+    }
+
+    fn scan(self, what: What) -> Scan {
+        Scan {
+            what,
+            cursor: self.cursor.unwrap_or(0),
+            count: self.count,
+            busy_loop: self.busy_loop,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<&[u8]> {
+        text.split_whitespace().map(str::as_bytes).collect()
+    }
+
+    #[test]
+    fn the_cursor_may_stand_anywhere_or_be_missing() {
+        for (text, cursor) in [
+            ("", 0),
+            ("7", 7),
+            ("COUNT 5 7", 7),
+            ("BUSYLOOP 7 QUEUE q", 7),
+            ("STATE active 7", 7),
+        ] {
+            assert_eq!(parse_jscan(&words(text)).unwrap().cursor, cursor, "{text}");
+        }
+        assert!(parse_jscan(&words("7 8")).is_err());
+        assert!(parse_qscan(&words("nonsense")).is_err());
+    }
+
+    #[test]
+    fn several_states_with_one_word_or_each_with_its_own() {
+        for text in ["STATE active queued", "STATE ACTIVE STATE queued"] {
+            let scan = parse_jscan(&words(text)).unwrap();
+            let What::Jobs { filter, .. } = scan.what else {
+                panic!("{text}");
+            };
+            assert_eq!(filter.states, ["active", "queued"], "{text}");
+        }
+        assert!(parse_jscan(&words("STATE asleep")).is_err());
+    }
+
+    #[test]
+    fn filters_and_reply() {
+        let scan = parse_jscan(&words("queue q reply ALL count 3 busyloop")).unwrap();
+        assert!(scan.busy_loop);
+        assert_eq!(scan.count, 3);
+        let What::Jobs { filter, details } = scan.what else {
+            panic!("not a scan of jobs");
+        };
+        assert_eq!((filter.queue.as_deref(), details), (Some(&b"q"[..]), true));
+    }
+}

@@ -161,7 +161,9 @@ pub fn decimal(word: &[u8]) -> Option<u64> {
         return None;
     }
     word.iter().try_fold(0u64, |number, c| {
-        let digit = c.is_ascii_digit().then_some(u64::from(c.wrapping_sub(b'0')))?;
+        let digit = c
+            .is_ascii_digit()
+            .then_some(u64::from(c.wrapping_sub(b'0')))?;
         number.checked_mul(10)?.checked_add(digit)
     })
 }
@@ -186,17 +188,43 @@ mod tests {
     fn numbers_are_digits_alone() {
         assert_eq!(decimal(b"0"), Some(0));
         assert_eq!(decimal(b"18446744073709551615"), Some(u64::MAX));
-        for bad in ["", "-1", "+1", " 1", "1 ", "1x", "18446744073709551616", "0x1"] {
+        for bad in [
+            "",
+            "-1",
+            "+1",
+            " 1",
+            "1 ",
+            "1x",
+            "18446744073709551616",
+            "0x1",
+        ] {
             assert_eq!(decimal(bad.as_bytes()), None, "{bad}");
         }
     }
 
     #[test]
     fn seconds_have_up_to_three_places() {
-        for (text, ms) in [("1", 1000), ("0.5", 500), ("0.001", 1), ("1.25", 1250), ("3.0", 3000)] {
+        for (text, ms) in [
+            ("1", 1000),
+            ("0.5", 500),
+            ("0.001", 1),
+            ("1.25", 1250),
+            ("3.0", 3000),
+        ] {
             assert_eq!(thousandths(text.as_bytes()), Some(ms), "{text}");
         }
-        for bad in ["", ".", ".5", "5.", "0.0001", "1.2.3", "1e3", "-1", "nan", "18446744073709551615"] {
+        for bad in [
+            "",
+            ".",
+            ".5",
+            "5.",
+            "0.0001",
+            "1.2.3",
+            "1e3",
+            "-1",
+            "nan",
+            "18446744073709551615",
+        ] {
             assert_eq!(thousandths(bad.as_bytes()), None, "{bad}");
         }
     }
@@ -205,16 +233,24 @@ mod tests {
     fn ranges_are_checked_at_their_ends() {
         let read = |word: &str| {
             let words = [word.as_bytes()];
-            Words::new(&words, "usage").count("COUNT", "jobs", (1, 10)).ok()
+            Words::new(&words, "usage")
+                .count("COUNT", "jobs", (1, 10))
+                .ok()
         };
-        assert_eq!([read("0"), read("1"), read("10"), read("11")], [None, Some(1), Some(10), None]);
+        assert_eq!(
+            [read("0"), read("1"), read("10"), read("11")],
+            [None, Some(1), Some(10), None]
+        );
     }
 
     #[test]
     fn range_errors_name_the_option_and_the_range() {
         let words: [&[u8]; 1] = [b"x"];
         let error = Words::new(&words, "usage").seconds("TTL", 1).unwrap_err();
-        assert_eq!(error.to_string(), "ERR TTL must be from 0.001 to 2147483647 seconds");
+        assert_eq!(
+            error.to_string(),
+            "ERR TTL must be from 0.001 to 2147483647 seconds"
+        );
     }
 
     #[test]

@@ -132,9 +132,8 @@ fn has_user(ctx: &Ctx) -> bool {
 unsafe fn user(ctx: &Ctx) -> Option<User> {
     // SAFETY: a valid context, of a client with a user by contract. The name is
     // owned: no automatic memory is used.
-    let name = unsafe {
-        RString::from_owned(need(raw::RedisModule_GetCurrentUserName)(ctx.as_ptr()))?
-    };
+    let name =
+        unsafe { RString::from_owned(need(raw::RedisModule_GetCurrentUserName)(ctx.as_ptr()))? };
     user_named(name)
 }
 

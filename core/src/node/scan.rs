@@ -19,9 +19,9 @@ pub struct QueueFilter {
 
 /// What JSCAN leaves out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct JobFilter<'a> {
+pub struct JobFilter {
     /// Jobs of other queues.
-    pub queue: Option<&'a [u8]>,
+    pub queue: Option<Box<[u8]>>,
     /// Jobs of other states; empty for any. Words that clients know.
     pub states: Vec<&'static str>,
 }
@@ -61,9 +61,9 @@ impl Node {
         cursor: u64,
         count: usize,
         max_visits: usize,
-        filter: &JobFilter<'_>,
+        filter: &JobFilter,
     ) -> Page {
-        let queue = filter.queue.map(|name| self.queues.find(name));
+        let queue = filter.queue.as_ref().map(|name| self.queues.find(name));
         let matches = |key: u32| {
             let job = &self.jobs[key];
             queue.is_none_or(|wanted| wanted == Some(job.queue))

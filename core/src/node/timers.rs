@@ -104,6 +104,11 @@ impl Node {
         }
     }
 
+    /// Whether a flush or load has left something to free.
+    pub fn has_discarded(&self) -> bool {
+        !self.discarded.is_empty()
+    }
+
     /// Frees a part of what a flush or load has left; whether there is more.
     pub fn free_discarded(&mut self, max: usize) -> bool {
         if let Some((jobs, queues)) = self.discarded.last_mut() {

@@ -1,0 +1,201 @@
+//! DISQUE and its subcommands, and the internal command that carries records.
+
+use super::reply::clamp;
+use super::words::Keyword;
+use super::{words_of, TABLE};
+use crate::ffi::{Call, Level};
+use crate::host::{command, query, RECORD_COMMAND};
+use crate::info::{figures, Figure};
+use crate::persistence::identity::port;
+use crate::persistence::load::damaged;
+use disque_core::error::Error;
+
+/// `DISQUE HELLO`
+pub fn hello(call: &mut Call<'_>) {
+    query(call, |host, _, call| {
+        let id = host.node.identity().hex();
+        let priority = if host.node.is_leaving() { "100" } else { "1" };
+        let (address, port) = (own_address(call), port(call.ctx()).to_string());
+        let reply = call.reply();
+        reply.array(3);
+        reply.integer(1);
+        reply.bulk(&id);
+        reply.array(4);
+        for part in [
+            id.as_bytes(),
+            &address,
+            port.as_bytes(),
+            priority.as_bytes(),
+        ] {
+            reply.bulk(part);
+        }
+        Ok(())
+    });
+}
+
+/// `DISQUE MYID`
+pub fn myid(call: &mut Call<'_>) {
+    query(call, |host, _, call| {
+        let id = host.node.identity().hex();
+        call.reply().bulk(id);
+        Ok(())
+    });
+}
+
+/// `DISQUE NODES`
+pub fn nodes(call: &mut Call<'_>) {
+    query(call, |host, _, call| {
+        let identity = host.node.identity();
+        let address = own_address(call);
+        let flags = if host.node.is_leaving() {
+            "myself,leaving"
+        } else {
+            "myself"
+        };
+        // id, address, flags, epoch, ms since last heard, link, bytes queued.
+        let line = format!(
+            "{} {}:{} {flags} {} 0 connected 0\n",
+            identity.hex(),
+            String::from_utf8_lossy(&address),
+            port(call.ctx()),
+            identity.epoch,
+        );
+        call.reply().bulk(line);
+        Ok(())
+    });
+}
+
+/// `DISQUE INFO [field]`
+pub fn info(call: &mut Call<'_>) {
+    query(call, |host, _, call| {
+        let words = words_of(call);
+        let all = figures(host);
+        let reply = call.reply();
+        let Some(wanted) = words.get(1) else {
+            reply.array(all.len() * 2);
+            for (name, figure) in all {
+                reply.bulk(name);
+                write_figure(reply, figure);
+            }
+            return Ok(());
+        };
+        let found = all
+            .into_iter()
+            .find(|(name, _)| wanted.eq_ignore_ascii_case(name.as_bytes()));
+        match found {
+            Some((_, figure)) => write_figure(reply, figure),
+            None => reply.null(),
+        }
+        Ok(())
+    });
+}
+
+fn write_figure(reply: &mut crate::ffi::Reply<'_>, figure: Figure) {
+    match figure {
+        Figure::Number(number) => reply.bulk(number.to_string()),
+        Figure::Text(text) => reply.bulk(text),
+    }
+}
+
+/// `DISQUE FLUSHALL`
+pub fn flushall(call: &mut Call<'_>) {
+    command(call, |host, now, call| {
+        host.node.flush(now, &mut host.fx);
+        call.reply().simple("OK");
+        Ok(())
+    });
+}
+
+/// `DISQUE LEAVING [yes|no]`
+pub fn leaving(call: &mut Call<'_>) {
+    command(call, |host, now, call| {
+        let Some(word) = words_of(call).get(1).copied() else {
+            let totals = host.node.totals();
+            let jobs: u64 = totals.jobs.iter().sum();
+            let reply = call.reply();
+            reply.array(8);
+            reply.bulk("leaving");
+            reply.bulk(if host.node.is_leaving() { "yes" } else { "no" });
+            reply.bulk("jobs-left");
+            reply.integer(clamp(jobs));
+            reply.bulk("acks-left");
+            reply.integer(0);
+            // Without peers no job finds a place elsewhere.
+            reply.bulk("no-target");
+            reply.integer(clamp(jobs));
+            return Ok(());
+        };
+        let leaving = match Keyword::of(word).as_ref().map(Keyword::as_bytes) {
+            Some(b"YES") => true,
+            Some(b"NO") => false,
+            _ => return Err(Error::BadArgument("DISQUE LEAVING [yes|no]")),
+        };
+        host.node.set_leaving(leaving, now, &mut host.fx);
+        call.reply().simple("OK");
+        Ok(())
+    });
+}
+
+/// `DISQUE HELP`
+pub fn help(call: &mut Call<'_>) {
+    let lines: Vec<String> = TABLE.iter().map(|entry| entry.help()).collect();
+    let reply = call.reply();
+    reply.array(lines.len());
+    for line in lines {
+        reply.bulk(line);
+    }
+}
+
+/// The internal command: a batch of records, from the append only file or from
+/// the primary.
+pub fn record(call: &mut Call<'_>) {
+    let flags = call.ctx().flags();
+    let from_primary = flags.replicated();
+    if !flags.loading() && !from_primary {
+        call.reply().error(&Error::InternalCommand.to_string());
+        return;
+    }
+    command(call, |host, now, call| {
+        let batch = call.args().get(1).ok_or(Error::Internal)?;
+        host.load.commands += 1;
+        if let Err(error) = host.node.apply(now, batch) {
+            let source = if from_primary {
+                "replication stream"
+            } else {
+                "append only file"
+            };
+            let what = format!(
+                "{source}, {RECORD_COMMAND:?} {}, {error}",
+                host.load.commands
+            );
+            if let Err(text) = damaged(host, &what) {
+                call.ctx().log(Level::Warning, &text);
+                give_up(from_primary);
+            }
+        } else if from_primary {
+            // A replica's own append only file gets the same bytes.
+            let recorded = call.turn().replicate(RECORD_COMMAND, batch);
+            debug_assert_eq!(recorded, Ok(()));
+        }
+        call.reply().simple("OK");
+        Ok(())
+    });
+}
+
+/// Redis goes on loading whatever a command answers. So a start from damaged
+/// data ends here, as Redis itself ends one from a damaged file.
+fn give_up(from_primary: bool) {
+    if !from_primary {
+        std::process::exit(1);
+    }
+}
+
+/// The address that others may try: the first one that this server is bound to.
+fn own_address(call: &Call<'_>) -> Vec<u8> {
+    let bind = call.ctx().config(c"bind").unwrap_or_default();
+    bind.split(|&c| c == b' ')
+        .map(|address| address.strip_prefix(b"-").unwrap_or(address))
+        .find(|address| !matches!(*address, b"" | b"*" | b"::*" | b"0.0.0.0" | b"::"))
+        .unwrap_or(b"127.0.0.1")
+        .to_vec()
+}

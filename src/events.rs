@@ -1,0 +1,47 @@
+//! What happens to the server as a whole, and what the node makes of it.
+//!
+//! Nothing recorded may change here: what has to, is left for the next turn.
+
+use crate::ffi::{Ctx, Event, Level, Topic};
+use crate::host::{check_alarm, Host, HOST};
+use crate::persistence::{identity, load};
+use crate::warnings;
+
+/// The events that matter.
+pub const TOPICS: &[Topic] = &[
+    Topic::Loading,
+    Topic::Shutdown,
+    Topic::Role,
+    Topic::Cron,
+    Topic::Config,
+];
+
+/// Takes an event.
+pub fn on_event(ctx: &Ctx, event: Event<'_>) {
+    match event {
+        Event::Cron { .. } => check_alarm(ctx),
+        Event::LoadingStarted(source) => with_host(ctx, |host| load::started(host, source, ctx)),
+        Event::LoadingEnded => with_host(ctx, |host| {
+            load::ended(host, ctx);
+            host.identity_may_have_changed(ctx);
+        }),
+        Event::LoadingFailed => with_host(ctx, load::failed),
+        Event::Shutdown => with_host(ctx, |host| {
+            identity::save(ctx, *host.node.identity(), true);
+        }),
+        Event::BecameMaster => with_host(ctx, |host| {
+            host.set_passive(false);
+            load::ended(host, ctx);
+        }),
+        Event::BecameReplica => with_host(ctx, |host| host.set_passive(true)),
+        Event::ConfigChanged(_) => with_host(ctx, |host| warnings::review(host, ctx)),
+        _ => {}
+    }
+    check_alarm(ctx);
+}
+
+fn with_host(ctx: &Ctx, act: impl FnOnce(&mut Host)) {
+    if HOST.with(ctx.main(), act).is_err() {
+        ctx.log(Level::Warning, "an event found the job queue stopped");
+    }
+}
