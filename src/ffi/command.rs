@@ -7,6 +7,7 @@ use super::blocking::{self, Blocked, CannotBlock};
 use super::context::{command_name, Ctx, Level, Origin, Turn};
 use super::guard::guard;
 use super::reply::Reply;
+use super::verdicts;
 use redis_module::raw;
 use std::ffi::{c_int, CStr};
 use std::mem::size_of;
@@ -80,6 +81,7 @@ unsafe fn dispatch(
     argc: c_int,
     handler: &dyn Fn(&mut Call<'_>),
 ) {
+    verdicts::command_begins();
     // SAFETY: valid during the command, by contract; the only `Reply` to it.
     let (turn, args, reply) = unsafe {
         let Some(turn) = Turn::new(ctx, Origin::Command) else {

@@ -6,6 +6,7 @@
 use super::api::{need, ok};
 use super::context::{Ctx, Level};
 use super::guard::guard;
+use super::verdicts;
 use redis_module::raw;
 use std::ffi::{c_char, c_void, CStr};
 use std::marker::PhantomData;
@@ -151,6 +152,9 @@ pub fn subscribe(ctx: &Ctx, topics: &[Topic], hook: fn(&Ctx, Event<'_>)) -> Resu
         let status = unsafe {
             need(raw::RedisModule_SubscribeToServerEvent)(ctx.as_ptr(), event, Some(on_event))
         };
+        if ok(status) && *topic == Topic::Loop {
+            verdicts::rounds_are_told();
+        }
         if !ok(status) {
             ctx.log(
                 Level::Notice,

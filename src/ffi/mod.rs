@@ -33,6 +33,7 @@ mod persistence;
 mod reply;
 mod string;
 mod timer;
+mod verdicts;
 
 pub use acl::{subject, subject_named, Access, Subject};
 pub use alloc::RedisAlloc;
@@ -51,3 +52,4 @@ pub use persistence::{register_data_type, AuxHooks, RdbBytes, RdbReader, RdbWrit
 pub use reply::Reply;
 pub use string::RString;
 pub use timer::{arm, disarm, install as install_timer, poke, waker, Waker};
+pub use verdicts::remember_verdicts;
