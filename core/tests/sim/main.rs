@@ -1,0 +1,130 @@
+//! The simulation: nodes, disks, clocks and clients in one thread under virtual
+//! time, every choice from one seed. After each event the node's inside is
+//! checked, and what clients saw is checked against the promises.
+//!
+//!     make sim                a few hundred seeds from a random start
+//!     make sim SEEDS=20000    that many
+//!     make sim SEED=123       one seed again
+//!
+//! By hand: `DISQUE_SIM_SEED=123 cargo test --release -p disque-core --test sim
+//! -- --nocapture seeds`.
+
+mod client;
+mod disk;
+mod fault;
+mod oracle;
+mod profile;
+mod random;
+mod site;
+mod trace;
+mod world;
+
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use world::World;
+
+/// How many seeds, where nothing is said.
+const DEFAULT_SEEDS: u64 = 300;
+
+/// Runs one seed; the digest of all that happened, or a report.
+fn run(seed: u64) -> Result<u64, String> {
+    let mut world = World::new(seed);
+    let result = catch_unwind(AssertUnwindSafe(|| world.run()));
+    let wrong = match result {
+        Ok(Ok(())) => return Ok(world.digest()),
+        Ok(Err(wrong)) => wrong,
+        Err(panic) => match panic.downcast_ref::<String>() {
+            Some(text) => format!("panic: {text}"),
+            None => format!("panic: {:?}", panic.downcast_ref::<&str>()),
+        },
+    };
+    let events: Vec<&str> = world.trace.recent().collect();
+    Err(format!(
+        "{}\n\nseed {seed}: {wrong}\nreplay: make sim SEED={seed}",
+        events.join("\n")
+    ))
+}
+
+/// A number from the environment, under either name.
+fn number(names: [&str; 2]) -> Option<u64> {
+    let value = names.iter().find_map(|name| std::env::var(name).ok())?;
+    match value.trim().parse() {
+        Ok(number) => Some(number),
+        Err(_) => panic!("{} must be a number: {value:?}", names[0]),
+    }
+}
+
+/// The first of many seeds. `DISQUE_SIM_START=random` draws it from the clock.
+fn first_seed() -> u64 {
+    match std::env::var("DISQUE_SIM_START").as_deref() {
+        Ok("random") => {
+            let time = SystemTime::now().duration_since(UNIX_EPOCH);
+            time.map_or(1, |time| time.as_nanos() as u64 % 1_000_000_000)
+        }
+        Ok(start) => start.parse().expect("DISQUE_SIM_START: a number or random"),
+        Err(_) => 1,
+    }
+}
+
+#[test]
+fn every_seed_keeps_every_promise() {
+    if let Some(seed) = number(["DISQUE_SIM_SEED", "SEED"]) {
+        match run(seed) {
+            Ok(digest) => println!("seed {seed} digest {digest:016x}"),
+            Err(report) => panic!("{report}"),
+        }
+        return;
+    }
+    let seeds = number(["DISQUE_SIM_SEEDS", "SEEDS"]).unwrap_or(DEFAULT_SEEDS);
+    let first = first_seed();
+    println!("seeds {first} to {}", first + seeds - 1);
+    let start = Instant::now();
+    let (next, failed) = (AtomicU64::new(first), AtomicBool::new(false));
+    let work = || {
+        let mut digest = 0u64;
+        while !failed.load(Ordering::Relaxed) {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= first + seeds {
+                break;
+            }
+            match run(seed) {
+                Ok(one) => digest ^= one.rotate_left((seed % 64) as u32),
+                Err(report) => {
+                    failed.store(true, Ordering::Relaxed);
+                    return Err(report);
+                }
+            }
+        }
+        Ok(digest)
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let results: Vec<Result<u64, String>> = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        let joined = workers.into_iter().map(|worker| worker.join());
+        joined
+            .map(|joined| joined.expect("a worker panicked"))
+            .collect()
+    });
+    let mut digest = 0;
+    for result in results {
+        match result {
+            Ok(part) => digest ^= part,
+            Err(report) => panic!("{report}"),
+        }
+    }
+    let seconds = start.elapsed().as_secs_f64();
+    println!(
+        "{seeds} seeds ok in {seconds:.1} s ({:.0} per second), digest {digest:016x}",
+        seeds as f64 / seconds
+    );
+}
+
+#[test]
+fn one_seed_makes_one_history() {
+    for seed in 1..20 {
+        let (first, second) = (run(seed), run(seed));
+        assert!(first.is_ok(), "{first:?}");
+        assert_eq!(first, second, "seed {seed}");
+    }
+}

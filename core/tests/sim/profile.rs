@@ -1,0 +1,70 @@
+//! What kind of run a seed makes.
+
+use crate::disk::Policy;
+use crate::random::Random;
+use disque_core::settings::Settings;
+
+/// The choices that hold for a whole run.
+#[derive(Debug)]
+pub struct Profile {
+    pub policy: Policy,
+    pub settings: Settings,
+    pub clients: usize,
+    pub queues: usize,
+    /// When clients stop and everything is consumed, in ms.
+    pub end: u64,
+    /// The mean time between two actions of a client, in ms.
+    pub pace: u64,
+    /// The mean time between two faults, in ms.
+    pub fault_pace: u64,
+    /// Whether the wall clock is set now and then.
+    pub clock_jumps: bool,
+    /// How much later than asked the timer goes off, at most.
+    pub timer_lateness: u64,
+    /// How many steps the timer and the serving of clients do at a time.
+    pub slice: usize,
+    /// Of a thousand answers, how many find their client gone.
+    pub vanishing: u64,
+}
+
+impl Profile {
+    pub fn new(random: &mut Random) -> Profile {
+        let memory_limited = random.chance(150);
+        let settings = Settings {
+            max_memory: if memory_limited {
+                random.range(2_000, 20_000)
+            } else {
+                0
+            },
+            queue_idle_ms: random.pick(&[0, 500, 5_000, 300_000]),
+            deliver_after_crash: random.chance(150),
+            ..Settings::default()
+        };
+        let clients = random.range(2, 9) as usize;
+        let end = random.pick(&[5_000, 30_000, 120_000, 1_000_000]);
+        let actions = random.range(100, 400);
+        let fault_count = random.pick(&[0, 0, 2, 5, 10, 25]);
+        Profile {
+            policy: random.weighted(&[
+                (3, Policy::Always),
+                (4, Policy::EverySecond),
+                (2, Policy::Snapshots),
+                (1, Policy::Nothing),
+            ]),
+            settings,
+            clients,
+            queues: random.range(1, 4) as usize,
+            end,
+            pace: (end * clients as u64 / actions).max(1),
+            fault_pace: if fault_count == 0 {
+                u64::MAX
+            } else {
+                end / fault_count
+            },
+            clock_jumps: random.chance(500),
+            timer_lateness: random.pick(&[0, 0, 1, 20]),
+            slice: random.pick(&[1, 2, 10, 1_000]),
+            vanishing: random.pick(&[0, 30, 200]),
+        }
+    }
+}

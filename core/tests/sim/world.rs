@@ -1,0 +1,387 @@
+//! The world of a run: virtual time, and what happens in it, one event after
+//! the other.
+//!
+//! Events lie in a heap by (time, sequence). Each belongs to a node; the nodes
+//! stand in a map. One seed decides everything.
+
+use crate::client::{Client, Step};
+use crate::disk::Stop;
+use crate::oracle::checker::Checker;
+use crate::oracle::history::{Call, Entry, Told, What};
+use crate::profile::Profile;
+use crate::random::Random;
+use crate::site::{queue_name, Site};
+use crate::trace::Trace;
+use disque_core::clock::Now;
+use disque_core::effects::Effects;
+use disque_core::job_id::{IdGenerator, JobId};
+use disque_core::node::get::Receipt;
+use disque_core::node::Node;
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BTreeMap, BinaryHeap};
+
+/// What can happen.
+#[derive(Debug)]
+pub enum Event {
+    /// A client does what it likes.
+    Act(usize),
+    /// A client has done its work on a job.
+    Work(usize, JobId, Step),
+    /// The node's timer.
+    Wake,
+    /// The second of `appendfsync everysec` is over.
+    Sync,
+    /// The server finds that the client of a reply was gone.
+    Undeliver(u64, Vec<Receipt>),
+    /// Something goes wrong.
+    Fault,
+    /// A node that is down starts again.
+    Restart,
+    /// Clients have stopped; what is left is consumed.
+    Drain,
+}
+
+struct Scheduled {
+    at: u64,
+    sequence: u64,
+    node: usize,
+    event: Event,
+}
+
+impl Ord for Scheduled {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.at, self.sequence).cmp(&(other.at, other.sequence))
+    }
+}
+
+impl PartialOrd for Scheduled {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Scheduled {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Scheduled {}
+
+/// More events than any run needs: beyond it a node never comes to rest.
+const MAX_EVENTS: u64 = 200_000;
+
+/// Everything there is in a run.
+pub struct World {
+    pub random: Random,
+    pub profile: Profile,
+    pub now: u64,
+    pub sites: BTreeMap<usize, Site>,
+    pub clients: Vec<Client>,
+    pub trace: Trace,
+    /// Ids that clients know.
+    pub known: Vec<JobId>,
+    /// Makes ids that no node knows.
+    pub strangers: IdGenerator,
+    pub next_call: Call,
+    pub next_body: u64,
+    /// Whether clients have stopped.
+    pub draining: bool,
+    /// Whether the last node is empty and nothing is left to do.
+    pub done: bool,
+    checker: Checker,
+    heap: BinaryHeap<Reverse<Scheduled>>,
+    sequence: u64,
+}
+
+impl World {
+    pub fn new(seed: u64) -> World {
+        let mut random = Random::new(seed);
+        let profile = Profile::new(&mut random);
+        let mut trace = Trace::new();
+        trace.line(format!("seed {seed}: {profile:?}"));
+        let site = Site::new(profile.policy, profile.settings.clone(), &mut random);
+        World {
+            clients: (0..profile.clients).map(|_| Client::default()).collect(),
+            sites: BTreeMap::from([(0, site)]),
+            strangers: IdGenerator::new([0xee; 4], random.bytes()),
+            random,
+            profile,
+            now: 0,
+            trace,
+            known: Vec::new(),
+            next_call: 1,
+            next_body: 1,
+            draining: false,
+            done: false,
+            checker: Checker::default(),
+            heap: BinaryHeap::new(),
+            sequence: 0,
+        }
+    }
+
+    /// Runs to the end. The error says what did not hold.
+    pub fn run(&mut self) -> Result<(), String> {
+        let nodes: Vec<usize> = self.sites.keys().copied().collect();
+        for node in nodes {
+            self.tell(
+                node,
+                What::Started {
+                    memory_limited: self.profile.settings.max_memory > 0,
+                    deliver_after_crash: self.profile.settings.deliver_after_crash,
+                },
+            )?;
+            self.start(node)?;
+            self.schedule_fault(node);
+            self.schedule(node, self.profile.end, Event::Drain);
+        }
+        for client in 0..self.clients.len() {
+            let soon = self.random.range(0, self.profile.pace);
+            self.schedule(self.clients[client].node, soon, Event::Act(client));
+        }
+        let mut events = 0;
+        while !self.done {
+            let Some(Reverse(next)) = self.heap.pop() else {
+                return Err("nothing is left to happen, and the node is not empty".into());
+            };
+            self.now = next.at;
+            self.happen(next)?;
+            events += 1;
+            if events > MAX_EVENTS {
+                return Err("the node never comes to rest".into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets something happen in `ms`.
+    pub fn schedule(&mut self, node: usize, ms: u64, event: Event) {
+        self.sequence += 1;
+        self.heap.push(Reverse(Scheduled {
+            at: self.now.saturating_add(ms),
+            sequence: self.sequence,
+            node,
+            event,
+        }));
+    }
+
+    fn happen(&mut self, next: Scheduled) -> Result<(), String> {
+        let Scheduled { node, event, .. } = next;
+        let stalled_until = self.site(node).stalled_until;
+        if stalled_until > self.now {
+            self.schedule(node, stalled_until - self.now, event);
+            return Ok(());
+        }
+        self.trace
+            .line(format!("{:>9} node {node} {event:?}", self.now));
+        let up = self.site(node).node.is_some();
+        match event {
+            Event::Act(client) => self.act(client)?,
+            Event::Work(client, id, step) if up => self.work(client, id, step)?,
+            Event::Wake if up => self.wake(node)?,
+            Event::Undeliver(session, receipts) if up && session == self.site(node).session => {
+                self.undeliver(node, &receipts)?
+            }
+            Event::Sync => self.site(node).disk.sync(),
+            Event::Fault if up && !self.draining => self.fault(node)?,
+            Event::Restart => self.start(node)?,
+            Event::Drain => self.drain(node)?,
+            _ => {}
+        }
+        self.settle_down(node)
+    }
+
+    pub fn site(&mut self, node: usize) -> &mut Site {
+        self.sites.get_mut(&node).expect("a node of this world")
+    }
+
+    /// Calls a node that is up.
+    pub fn call<R>(
+        &mut self,
+        node: usize,
+        call: impl FnOnce(&mut Node, Now, &mut Effects) -> R,
+    ) -> R {
+        let at = self.now;
+        let site = self.site(node);
+        let now = site.clocks.now(at);
+        call(
+            site.node.as_mut().expect("the node is up"),
+            now,
+            &mut site.fx,
+        )
+    }
+
+    /// Writes the records of the calls since the last time.
+    pub fn write(&mut self, node: usize) {
+        let site = self.sites.get_mut(&node).expect("a node of this world");
+        let synced = site.disk.is_synced();
+        self.trace.bytes(site.write());
+        site.fx.records.clear();
+        if synced && !site.disk.is_synced() {
+            self.schedule(node, 1_000, Event::Sync);
+        }
+    }
+
+    /// Tells the checker what happened.
+    pub fn tell(&mut self, node: usize, what: What) -> Result<(), String> {
+        let at = self.now;
+        let site = self.site(node);
+        let entry = Entry {
+            at,
+            wall: site.clocks.now(at).wall_ms,
+            log: site.disk.written(),
+            what,
+        };
+        if !matches!(entry.what, What::CaughtUp { .. }) {
+            self.trace.line(format!("{:>9}   {:?}", "", entry.what));
+        }
+        self.checker
+            .observe(&entry)
+            .map_err(|violation| format!("{:?}: {}", violation.kind, violation.text))
+    }
+
+    /// A command is over: waiting clients are served, unless that is left to
+    /// the timer, and what it did is written and told.
+    pub fn conclude(&mut self, node: usize, serve: bool, what: What) -> Result<(), String> {
+        if serve {
+            let slice = self.profile.slice;
+            self.call(node, |node, now, fx| node.serve(now, slice, fx));
+        }
+        self.write(node);
+        self.tell(node, what)
+    }
+
+    /// Hands out the answers of the calls since the last time.
+    pub fn answer(&mut self, node: usize) -> Result<(), String> {
+        let site = self.site(node);
+        let answers = site.take_answers();
+        site.fx.clear();
+        for (id, told) in answers {
+            let Some(waiting) = self.site(node).waiting.remove(&id) else {
+                return Err(format!("{id:?} is answered, and does not wait"));
+            };
+            self.clients[waiting.client].waiting = None;
+            self.tell(
+                node,
+                What::Answered {
+                    call: waiting.call,
+                    told: told.clone(),
+                },
+            )?;
+            if let Told::Jobs(jobs) = told {
+                self.receive(waiting.client, jobs);
+            }
+        }
+        Ok(())
+    }
+
+    fn wake(&mut self, node: usize) -> Result<(), String> {
+        let at = self.now;
+        let site = self.site(node);
+        if site.armed != Some(at) {
+            return Ok(());
+        }
+        site.armed = None;
+        let slice = self.profile.slice;
+        self.call(node, |node, now, fx| node.run_due(now, slice, fx));
+        self.write(node);
+        self.answer(node)
+    }
+
+    fn undeliver(&mut self, node: usize, receipts: &[Receipt]) -> Result<(), String> {
+        self.call(node, |node, _, fx| node.undeliver(receipts, fx));
+        let deliveries = receipts.iter().map(|r| (r.id, r.attempt)).collect();
+        self.conclude(node, false, What::Returned { deliveries })
+    }
+
+    /// After each event: what must hold is checked, and the timer is set.
+    fn settle_down(&mut self, node: usize) -> Result<(), String> {
+        let at = self.now;
+        if self.site(node).node.is_none() {
+            return Ok(());
+        }
+        self.answer(node)?;
+        let site = self.site(node);
+        let now = site.clocks.now(at);
+        let inside = site.node.as_ref().expect("it is up");
+        inside.check_invariants(now)?;
+        let registered = inside.totals().blocked_clients;
+        if registered != site.waiting.len() {
+            let known = site.waiting.len();
+            return Err(format!(
+                "{registered} clients wait in the node, {known} outside"
+            ));
+        }
+        let Some(wake) = inside.next_wake() else {
+            site.armed = None;
+            return self.caught_up(node);
+        };
+        let due = site.clocks.world_time(wake).max(at);
+        if due > at {
+            self.caught_up(node)?;
+        }
+        let site = self.site(node);
+        if site.armed.is_none_or(|armed| armed < at || due < armed) {
+            let lateness = self.profile.timer_lateness;
+            let late = match due > at {
+                true => self.random.range(0, lateness),
+                false => 0,
+            };
+            self.site(node).armed = Some(due + late);
+            self.schedule(node, due + late - at, Event::Wake);
+        }
+        Ok(())
+    }
+
+    fn caught_up(&mut self, node: usize) -> Result<(), String> {
+        let queues = self.profile.queues;
+        let what = self.call(node, |node, _, _| What::CaughtUp {
+            jobs: node.job_count() as u64,
+            lengths: (0..queues)
+                .map(|queue| node.queue_len(&queue_name(queue)) as u64)
+                .collect(),
+        });
+        self.tell(node, what)
+    }
+
+    fn start(&mut self, node: usize) -> Result<(), String> {
+        let at = self.now;
+        let first = self.site(node).session == 0;
+        let site = self.sites.get_mut(&node).expect("a node of this world");
+        let complete = site.start(at, &mut self.random)?;
+        site.fx.clear();
+        if first {
+            return Ok(());
+        }
+        self.tell(node, What::Restarted { complete })
+    }
+
+    /// The node stops. It comes back later.
+    pub fn stop(&mut self, node: usize, stop: Stop) -> Result<(), String> {
+        let at = self.now;
+        if stop == Stop::Clean {
+            self.site(node).snapshot(at);
+            self.tell(node, What::Snapshot)?;
+        }
+        let site = self.sites.get_mut(&node).expect("a node of this world");
+        let kept = site.disk.stop(stop, &mut self.random);
+        site.node = None;
+        site.waiting.clear();
+        site.armed = None;
+        if stop == Stop::PowerLoss {
+            site.clocks.reboot(&mut self.random);
+        }
+        for client in &mut self.clients {
+            if client.node == node {
+                client.waiting = None;
+            }
+        }
+        let down = self.random.range(1, 5_000);
+        self.schedule(node, down, Event::Restart);
+        self.tell(node, What::Crashed { kept })
+    }
+
+    pub fn digest(&self) -> u64 {
+        self.trace.digest()
+    }
+}
