@@ -16,21 +16,12 @@ fn settings_have_their_documented_defaults() {
     for (name, value) in [
         ("default-replicate", "3"),
         ("default-replicate-min", "1"),
-        ("node-timeout", "5000"),
-        ("settled-memory-max", "1000000"),
         ("compat-hello", "no"),
         ("max-body", "16777216"),
     ] {
         assert_eq!(setting(&mut c, name), value, "{name}");
     }
-    for name in [
-        "settled-memory",
-        "at-most-once-after-crash",
-        "bus-user",
-        "announce-ip",
-    ] {
-        setting(&mut c, name);
-    }
+    setting(&mut c, "at-most-once-after-crash");
 }
 
 #[test]
@@ -70,8 +61,6 @@ fn values_out_of_range_are_refused_and_change_nothing() {
         ("default-replicate", "65536"),
         ("default-replicate", "x"),
         ("default-replicate-min", "0"),
-        ("node-timeout", "0"),
-        ("node-timeout", "-1"),
         ("compat-hello", "maybe"),
         ("at-most-once-after-crash", "nosuch"),
         ("max-body", "-1"),

@@ -18,6 +18,7 @@ mod get;
 mod hostile;
 mod idle;
 mod inspect;
+mod limits;
 mod memory;
 mod pause;
 mod persistence;
