@@ -16,9 +16,12 @@ pub(super) struct BitSet {
     levels: [Words; DEPTH],
 }
 
+/// Boxed so that growing moves little.
+type Segment = Box<[u64; SEGMENT]>;
+
 #[derive(Default)]
 struct Words {
-    segments: Vec<Box<[u64; SEGMENT]>>,
+    segments: Vec<Segment>,
 }
 
 impl BitSet {
@@ -74,7 +77,7 @@ impl BitSet {
     pub fn allocated_bytes(&self) -> usize {
         let of = |words: &Words| {
             words.segments.len() * size_of::<[u64; SEGMENT]>()
-                + words.segments.capacity() * size_of::<usize>()
+                + words.segments.capacity() * size_of::<Segment>()
         };
         self.levels.iter().map(of).sum()
     }

@@ -1,7 +1,6 @@
 //! From an identifier to the key of its item.
 
-use super::{Slab, NIL};
-use siphasher::sip::SipHasher13;
+use super::{HashSeed, Slab, NIL};
 
 /// Buckets in a segment, 4 KiB.
 const SEGMENT: usize = 1024;
@@ -9,20 +8,6 @@ const SEGMENT: usize = 1024;
 /// side: at ten million items nearly every step is a cache miss, and the misses
 /// of different chains overlap.
 const BATCH: usize = 16;
-
-/// The secret that keeps whoever chooses identifiers from choosing collisions.
-#[derive(Clone)]
-pub struct HashSeed(SipHasher13);
-
-impl HashSeed {
-    pub fn new(secret: &[u8; 16]) -> Self {
-        Self(SipHasher13::new_with_key(secret))
-    }
-
-    pub fn hash(&self, bytes: &[u8]) -> u64 {
-        self.0.hash(bytes)
-    }
-}
 
 /// An item that a [`HashIndex`] can hold.
 pub trait Hashed {

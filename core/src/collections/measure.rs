@@ -166,6 +166,45 @@ fn hash_index() {
 
 #[test]
 #[ignore = "a measurement"]
+fn key_table() {
+    let seed = HashSeed::new(&[7; 16]);
+    for count in COUNTS {
+        let order = shuffled(count);
+        let mut items = Slab::new();
+        let mut table = KeyTable::new(seed.clone());
+        for id in 0..count {
+            items.insert(Item::new(id.into())).unwrap();
+        }
+        let find = |table: &KeyTable, id: u64| {
+            let hash = seed.hash(&id.to_le_bytes());
+            table.find(&items, hash, |item| item.id == id)
+        };
+        each("table: insert", count, |key| {
+            table.insert(key, items[key].hash(&seed));
+        });
+        per_item("table", table.allocated_bytes(), count);
+        each("table: find, random", count, |i| {
+            let key = order[i as usize];
+            assert_eq!(find(&table, key.into()), Some(key));
+        });
+        each("table: find, in order", count, |key| {
+            assert_eq!(find(&table, key.into()), Some(key));
+        });
+        each("table: find, absent", count, |i| {
+            assert_eq!(find(&table, u64::from(i) << 32 | 1 << 31), None);
+        });
+        each("table: remove, in order", count, |key| {
+            assert!(table.remove(key, items[key].hash(&seed)));
+        });
+        println!(
+            "{count:>9} table, emptied: {} bytes",
+            table.allocated_bytes()
+        );
+    }
+}
+
+#[test]
+#[ignore = "a measurement"]
 fn wheel() {
     for count in COUNTS {
         let order = shuffled(count);

@@ -11,6 +11,7 @@
 
 mod bitset;
 pub mod hash_index;
+pub mod key_table;
 pub mod ordered;
 pub mod slab;
 pub mod wheel;
@@ -18,7 +19,8 @@ pub mod wheel;
 #[cfg(test)]
 mod measure;
 
-pub use hash_index::{HashIndex, HashSeed, Hashed};
+pub use hash_index::{HashIndex, Hashed};
+pub use key_table::{HashSeed, KeyTable};
 pub use ordered::OrderedKeys;
 pub use slab::{Full, Slab};
 pub use wheel::{Poll, Timed, TimerLinks, Wheel};

@@ -221,7 +221,7 @@ impl OrderedKeys {
         };
         if room >= POUR {
             let poured: Block = self.blocks[at].drain(..room / 2).collect();
-            self.blocks[at - 1].extend(poured);
+            append(&mut self.blocks[at - 1], poured);
         } else {
             let upper = self.blocks[at].split_off(BLOCK / 2);
             self.blocks.insert(at + 1, upper);
@@ -243,8 +243,8 @@ impl OrderedKeys {
         } else {
             return shrink(&mut self.blocks[at], SMALL);
         };
-        let upper = self.blocks.remove(lower + 1);
-        self.blocks[lower].extend(upper.into_iter().flatten());
+        let upper = self.blocks.remove(lower + 1).unwrap_or_default();
+        append(&mut self.blocks[lower], upper);
         shrink(&mut self.blocks[lower], SMALL);
         shrink(&mut self.blocks, 1);
     }
@@ -259,6 +259,14 @@ impl OrderedKeys {
             self.clear();
         }
     }
+}
+
+/// Adds entries at the end. Capacities stay powers of two, so that doubling
+/// them ends at `BLOCK`.
+fn append(block: &mut Block, entries: Block) {
+    let len = block.len() + entries.len();
+    block.reserve_exact(len.next_power_of_two() - block.len());
+    block.extend(entries);
 }
 
 /// Shrinks what has become three quarters empty to twice its content, so that

@@ -113,6 +113,23 @@ fn memory_follows_random_removals() {
 }
 
 #[test]
+fn blocks_that_were_filled_up_grow_no_further() {
+    let even = |key: &u32| key % 2 == 0;
+    let mut keys = OrderedKeys::new();
+    for key in (0..6_000).filter(even) {
+        keys.insert(key, |key| key);
+    }
+    // Leaves blocks of odd lengths, then fills them in the middle.
+    for key in (0..6_000).filter(even).filter(|key| key % 7 != 0) {
+        keys.remove(key, |key| key);
+    }
+    for key in (0..6_000).rev().filter(|key| key % 14 != 0) {
+        keys.insert(key, |key| key);
+        check(&keys, |key| key);
+    }
+}
+
+#[test]
 fn absent_keys_are_not_removed() {
     let mut keys = OrderedKeys::new();
     assert!(!keys.remove(5, |key| key));
