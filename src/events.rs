@@ -5,6 +5,7 @@
 use crate::ffi::{Ctx, Event, Level, Topic};
 use crate::host::{check_alarm, Host, HOST};
 use crate::persistence::{identity, load};
+use crate::settings;
 use crate::warnings;
 
 /// The events that matter.
@@ -21,20 +22,20 @@ pub fn on_event(ctx: &Ctx, event: Event<'_>) {
     match event {
         Event::Cron { .. } => check_alarm(ctx),
         Event::LoadingStarted(source) => with_host(ctx, |host| load::started(host, source, ctx)),
-        Event::LoadingEnded => with_host(ctx, |host| {
-            load::ended(host, ctx);
-            host.identity_may_have_changed(ctx);
-        }),
+        Event::LoadingEnded => with_host(ctx, |host| load::ended(host, ctx)),
         Event::LoadingFailed => with_host(ctx, load::failed),
         Event::Shutdown => with_host(ctx, |host| {
             identity::save(ctx, *host.node.identity(), true);
         }),
         Event::BecameMaster => with_host(ctx, |host| {
             host.set_passive(false);
-            load::ended(host, ctx);
+            load::promoted(host, ctx);
         }),
         Event::BecameReplica => with_host(ctx, |host| host.set_passive(true)),
-        Event::ConfigChanged(_) => with_host(ctx, |host| warnings::review(host, ctx)),
+        Event::ConfigChanged(_) => {
+            with_host(ctx, |host| warnings::review(host, ctx));
+            settings::apply(ctx);
+        }
         _ => {}
     }
     check_alarm(ctx);

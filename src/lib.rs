@@ -52,7 +52,9 @@ pub fn load(ctx: &Ctx, args: Args<'_>) -> Result<(), String> {
         freed: host::on_freed,
     })?;
     ffi::install_timer(ctx, host::turn)?;
+    ffi::remember_verdicts(ctx);
     ffi::register_settings(ctx, settings::SETTINGS)?;
+    settings::apply(ctx);
     ffi::register_data_type(ctx, snapshot::TYPE_NAME, snapshot::VERSION, snapshot::HOOKS)?;
     ffi::register_info(ctx, info::on_info)?;
     ffi::subscribe(ctx, events::TOPICS, events::on_event)?;

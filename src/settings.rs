@@ -3,7 +3,7 @@
 //! One table says everything about them but the explanation, which is in
 //! `redis.conf.example`.
 
-use crate::ffi::{Change, MainThread, Setting, Unit, Value};
+use crate::ffi::{self, Change, Ctx, MainThread, Setting, Unit, Value};
 use crate::host::HOST;
 use disque_core::settings::Settings;
 use disque_core::tables::WaiterTable;
@@ -159,6 +159,11 @@ pub static SETTINGS: &[Setting] = &[
         },
     },
 ];
+
+/// Hands settings on to where they act outside of the node.
+pub fn apply(ctx: &Ctx) {
+    ffi::redirect_bare_hello(ctx, read_own(ctx.main(), |settings| settings.compat_hello));
+}
 
 /// A setting of a node that has stopped shows as 0: there is nothing to read.
 fn read<R: Default>(main: MainThread, field: impl FnOnce(&Settings) -> R) -> R {

@@ -49,12 +49,8 @@ pub enum Error {
     TooMany(Range),
     /// As many clients are blocked as the setting allows.
     TooManyBlocked,
-    /// DISQUE got a subcommand or value that it does not know.
-    BadArgument(&'static str),
     /// The internal command came from a client.
     InternalCommand,
-    /// A setting was given an impossible value.
-    BadSetting(&'static str),
     /// The user's key patterns do not cover the queue.
     NoPermission,
     /// A defect of this module was caught; see the log.
@@ -113,11 +109,9 @@ impl fmt::Display for Error {
             Error::TooManyBlocked => {
                 "ERR too many blocked clients, see the setting disque.max-blocked-clients"
             }
-            Error::BadArgument(expected) => return write!(f, "ERR expected {expected}"),
             Error::InternalCommand => {
                 "ERR internal command: only the append only file and a primary may send it"
             }
-            Error::BadSetting(expected) => return f.write_str(expected),
             Error::NoPermission => "NOPERM No permissions to access a queue",
             Error::Stopped => {
                 "ERR the job queue has stopped after an internal error, see the server's log: \

@@ -10,6 +10,16 @@ use crate::persistence::identity::port;
 use crate::persistence::load::damaged;
 use disque_core::error::Error;
 
+const LEAVING_USAGE: &str = "DISQUE LEAVING [yes|no]";
+
+/// Refuses more words, the subcommand's name included, than there can be.
+fn check_count(words: &[&[u8]], max: usize, usage: &'static str) -> Result<(), Error> {
+    if words.len() <= max {
+        return Ok(());
+    }
+    Err(Error::Syntax(usage))
+}
+
 /// `DISQUE HELLO`
 pub fn hello(call: &mut Call<'_>) {
     query(call, |host, _, call| {
@@ -69,6 +79,7 @@ pub fn nodes(call: &mut Call<'_>) {
 pub fn info(call: &mut Call<'_>) {
     query(call, |host, _, call| {
         let words = words_of(call);
+        check_count(&words, 2, "DISQUE INFO [field]")?;
         let all = figures(host);
         let reply = call.reply();
         let Some(wanted) = words.get(1) else {
@@ -109,7 +120,9 @@ pub fn flushall(call: &mut Call<'_>) {
 /// `DISQUE LEAVING [yes|no]`
 pub fn leaving(call: &mut Call<'_>) {
     command(call, |host, now, call| {
-        let Some(word) = words_of(call).get(1).copied() else {
+        let words = words_of(call);
+        check_count(&words, 2, LEAVING_USAGE)?;
+        let Some(word) = words.get(1) else {
             let totals = host.node.totals();
             let jobs: u64 = totals.jobs.iter().sum();
             let reply = call.reply();
@@ -128,7 +141,7 @@ pub fn leaving(call: &mut Call<'_>) {
         let leaving = match Keyword::of(word).as_ref().map(Keyword::as_bytes) {
             Some(b"YES") => true,
             Some(b"NO") => false,
-            _ => return Err(Error::BadArgument("DISQUE LEAVING [yes|no]")),
+            _ => return Err(Error::Syntax(LEAVING_USAGE)),
         };
         host.node.set_leaving(leaving, now, &mut host.fx);
         call.reply().simple("OK");

@@ -2,10 +2,10 @@
 //!
 //! A client is blocked with [`Call::block`](super::Call::block) and answered
 //! through the [`Blocked`] that this returns, from a command or a timer turn.
-//! The answer is written at once; Redis adds it to the client's output and
-//! runs `freed` just before the event loop sleeps, then writes the AOF, then
-//! sends. Redis' own time-out is never used: it may lose a reply that meets it
-//! in the same round, and it follows the wall clock.
+//! The answer is written at once, into a buffer beside the client. Just before
+//! the event loop sleeps the client is released: Redis adds the answer to its
+//! output, runs `freed`, then writes the AOF, then sends. Redis' own time-out is
+//! never used: it follows the wall clock.
 //!
 //! What Redis 7.0.15 does, as tried out on a server:
 //!
@@ -18,17 +18,17 @@
 //! | the server becomes a replica | `disconnected`, the role event, `freed(Unanswered)` | `-UNBLOCKED`, then the end |
 //! | the server shuts down | the shutdown event only | the end |
 //!
-//! Between the answer and the end of the round:
+//! Between the answer and the end of the round the client still counts as
+//! waiting for Redis, and the answer can be taken back:
 //!
 //! | what happens | hooks | the client gets |
 //! | --- | --- | --- |
 //! | it closes, or CLIENT KILL | `freed(Lost)` | - |
 //! | CLIENT UNBLOCK ERROR | `freed(Lost)` | `-UNBLOCKED` |
-//! | CLIENT UNBLOCK (TIMEOUT) | `freed(Lost)` | **nothing**: it hangs |
+//! | CLIENT UNBLOCK (TIMEOUT) | `timed_out`, `freed(Lost)` | what `timed_out` writes |
 //!
-//! The last line is a defect of the server that a module cannot see in time;
-//! nothing is lost by it but the client's patience. Redis 8.0.2, Valkey 8.0.1
-//! and 8.1.1 deliver the answer there; all else is the same on them.
+//! A client released at once, when it is answered, would get nothing in the last
+//! case and hang: Redis 7.0 then drops the answer and does not call `timed_out`.
 //!
 //! A blocked client costs the server about 35 KB of memory more than one that
 //! waits in BLPOP: on 7.0 Redis takes two clients of its own from a pool for
@@ -96,12 +96,35 @@ struct Client {
 }
 
 /// Redis must be told exactly once, by UnblockClient, that a client waits no
-/// longer. All states but the first mean that it was.
+/// longer. All states but the first two mean that it was.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Waiting,
+    /// The answer is written, and will be sent unless something comes between.
     Answered,
+    /// The answer is on its way.
+    Released,
+    /// Something came between.
+    Lost,
+    /// Redis let the client go before it was answered.
     Settled,
+}
+
+/// Clients whose answers were completed in this round.
+static ANSWERED: MainCell<Vec<NonNull<raw::RedisModuleBlockedClient>>> = MainCell::new(Vec::new());
+
+/// The round is over: what was answered in it is sent.
+pub(super) fn release_answered(main: MainThread) {
+    let Ok(answered) = ANSWERED.with(main, std::mem::take) else {
+        return;
+    };
+    for handle in answered {
+        if change_state(main, handle, None, State::Answered, State::Released) {
+            // SAFETY: an entry in this state is live, and the change of state
+            // makes this the only call.
+            unsafe { unblock(handle) };
+        }
+    }
 }
 
 /// Says what to do when Redis tells about a blocked client. Called once, at
@@ -139,12 +162,12 @@ impl Blocked {
     /// before the [`Answer`] is dropped. `None` when the client waits no longer.
     pub fn begin_answer(self, main: MainThread) -> Option<Answer> {
         let client = std::mem::ManuallyDrop::new(self);
-        change_state(main, client.handle, Some(client.id), State::Answered)
+        change_state(main, client.handle, Some(client.id), State::Waiting, State::Answered)
             .then(|| Answer::new(client.handle))
     }
 
     fn answer_once(&self, main: MainThread, write: impl FnOnce(&mut Reply<'_>)) -> bool {
-        if !change_state(main, self.handle, Some(self.id), State::Answered) {
+        if !change_state(main, self.handle, Some(self.id), State::Waiting, State::Answered) {
             return false;
         }
         let mut answer = Answer::new(self.handle);
@@ -165,7 +188,7 @@ impl Drop for Blocked {
 }
 
 /// An answer that is being written. When it is dropped, by a panic too, it is
-/// complete and the client is released.
+/// complete and the client is released at the end of the round.
 pub struct Answer {
     ctx: *mut raw::RedisModuleCtx,
     handle: NonNull<raw::RedisModuleBlockedClient>,
@@ -202,8 +225,11 @@ impl Drop for Answer {
         // change of state to `Answered` makes this the only UnblockClient.
         unsafe {
             need(raw::RedisModule_FreeThreadSafeContext)(self.ctx);
-            unblock(self.handle);
         }
+        // A handle cannot leave the main thread. The cell is open only where it
+        // is taken empty.
+        let queued = ANSWERED.with(MainThread::token(), |answered| answered.push(self.handle));
+        debug_assert!(queued.is_ok());
     }
 }
 
@@ -250,19 +276,18 @@ pub fn blocked_clients(main: MainThread) -> usize {
     CLIENTS.with(main, |clients| clients.len()).unwrap_or(0)
 }
 
-/// Changes a client from `Waiting` to `to`; false if it does not wait, or is
-/// not the one with this id.
+/// Changes a client from one state to another; false if it is not in the first,
+/// or is not the one with this id.
 fn change_state(
     main: MainThread,
     handle: NonNull<raw::RedisModuleBlockedClient>,
     id: Option<u64>,
+    from: State,
     to: State,
 ) -> bool {
     let changed = CLIENTS.with(main, |clients| {
         match clients.get_mut(&(handle.as_ptr() as usize)) {
-            Some(client)
-                if client.state == State::Waiting && id.is_none_or(|id| id == client.id) =>
-            {
+            Some(client) if client.state == from && id.is_none_or(|id| id == client.id) => {
                 client.state = to;
                 true
             }
@@ -270,6 +295,24 @@ fn change_state(
         }
     });
     changed.unwrap_or(false)
+}
+
+/// Redis lets a client go that was not released: it was not answered yet, or
+/// its answer is lost. `None` when it was released before.
+fn let_go(
+    main: MainThread,
+    handle: NonNull<raw::RedisModuleBlockedClient>,
+) -> Option<(State, u64)> {
+    let to = [
+        (State::Waiting, State::Settled),
+        (State::Answered, State::Lost),
+    ]
+    .into_iter()
+    .find_map(|(from, to)| change_state(main, handle, None, from, to).then_some(to))?;
+    // SAFETY: an entry in one of these states is live, and the change of state
+    // makes this the only call.
+    unsafe { unblock(handle) };
+    Some((to, id_of(main, handle)?))
 }
 
 fn id_of(main: MainThread, handle: NonNull<raw::RedisModuleBlockedClient>) -> Option<u64> {
@@ -314,12 +357,10 @@ unsafe extern "C" fn on_timeout(
                 (context, handle, Reply::new(ctx))
             };
             let main = context.main();
-            if !change_state(main, handle, None, State::Settled) {
+            let Some((_, id)) = let_go(main, handle) else {
                 return;
-            }
-            // SAFETY: live, and the change of state makes this the only call.
-            unsafe { unblock(handle) };
-            if let (Some(hooks), Some(id)) = (HOOKS.get(), id_of(main, handle)) {
+            };
+            if let Some(hooks) = HOOKS.get() {
                 let name = || "a time-out hook".into();
                 guard(ctx, name, (), || {
                     (hooks.timed_out)(&context, id, &mut reply)
@@ -348,13 +389,10 @@ unsafe extern "C" fn on_disconnect(
             let main = context.main();
             // An answered client that disconnects now is heard of again in
             // `on_freed`.
-            if !change_state(main, handle, None, State::Settled) {
-                return;
-            }
-            // SAFETY: live, and the change of state makes this the only call.
-            unsafe { unblock(handle) };
-            if let (Some(hooks), Some(id)) = (HOOKS.get(), id_of(main, handle)) {
-                (hooks.disconnected)(&context, id);
+            if let Some((State::Settled, id)) = let_go(main, handle) {
+                if let Some(hooks) = HOOKS.get() {
+                    (hooks.disconnected)(&context, id);
+                }
             }
         },
     );
@@ -373,8 +411,8 @@ unsafe extern "C" fn on_freed(ctx: *mut raw::RedisModuleCtx, handle: *mut c_void
             let entry = CLIENTS.with(context.main(), |clients| clients.remove(&(handle as usize)));
             let Ok(Some(client)) = entry else { return };
             let fate = match client.state {
-                State::Answered if context.blocked_client_disconnected() => Fate::Lost,
-                State::Answered => Fate::Delivered,
+                State::Released if !context.blocked_client_disconnected() => Fate::Delivered,
+                State::Answered | State::Released | State::Lost => Fate::Lost,
                 State::Settled | State::Waiting => Fate::Unanswered,
             };
             if let Some(hooks) = HOOKS.get() {

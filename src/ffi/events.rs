@@ -5,6 +5,7 @@
 
 use super::api::{need, ok};
 use super::context::{Ctx, Level};
+use super::blocking;
 use super::guard::guard;
 use super::verdicts;
 use redis_module::raw;
@@ -138,12 +139,13 @@ impl Topic {
 
 static HOOK: OnceLock<fn(&Ctx, Event<'_>)> = OnceLock::new();
 
-/// Subscribes to topics. A topic that the server does not know is logged and
+/// Subscribes to topics, and to [`Topic::Loop`] in any case: at the end of a
+/// round clients are released (see [`super::Blocked`]). A topic that the server does not know is logged and
 /// left out.
 pub fn subscribe(ctx: &Ctx, topics: &[Topic], hook: fn(&Ctx, Event<'_>)) -> Result<(), String> {
     HOOK.set(hook)
         .map_err(|_| "events are subscribed to twice")?;
-    for topic in topics {
+    for topic in topics.iter().chain([&Topic::Loop]) {
         let event = raw::RedisModuleEvent {
             id: topic.id(),
             dataver: 1,
@@ -180,6 +182,9 @@ unsafe extern "C" fn on_event(
             // belong to the event.
             let (context, event) = unsafe { (Ctx::new(ctx), translate(event.id, sub, data)) };
             if let (Some(context), Some(event), Some(hook)) = (context, event, HOOK.get()) {
+                if matches!(event, Event::BeforeSleep) {
+                    blocking::release_answered(context.main());
+                }
                 hook(&context, event);
             }
         },

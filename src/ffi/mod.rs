@@ -26,6 +26,7 @@ mod config;
 mod context;
 mod events;
 mod guard;
+mod hello;
 mod info;
 mod load;
 mod main_cell;
@@ -37,19 +38,19 @@ mod verdicts;
 
 pub use acl::{subject, subject_named, Access, Subject};
 pub use alloc::RedisAlloc;
-pub use args::{Arg, Args};
+pub use args::Args;
 pub use blocking::{
-    blocked_clients, install as install_blocking, Answer, Blocked, BlockingHooks, CannotBlock, Fate,
+    install as install_blocking, Answer, Blocked, BlockingHooks, CannotBlock, Fate,
 };
 pub use clock::{mono_ms, wall_ms};
 pub use command::{register, register_container, Call, CommandSpec, Entry};
-pub use config::{register_settings, Change, Secrecy, Setting, Unit, Value};
-pub use context::{Ctx, Flags, Level, ReplicateError, ServerInfo, Turn};
-pub use events::{subscribe, ConfigNames, Event, Saving, Source, Topic};
+pub use config::{register_settings, Change, Setting, Unit, Value};
+pub use context::{Ctx, Level, Turn};
+pub use events::{subscribe, Event, Source, Topic};
+pub use hello::redirect_bare_hello;
 pub use info::{register_info, Info, Reason};
 pub use main_cell::{MainCell, MainThread, StateError};
-pub use persistence::{register_data_type, AuxHooks, RdbBytes, RdbReader, RdbWriter, ReadError};
+pub use persistence::{register_data_type, AuxHooks, RdbReader, RdbWriter};
 pub use reply::Reply;
-pub use string::RString;
-pub use timer::{arm, disarm, install as install_timer, poke, waker, Waker};
+pub use timer::{arm, disarm, install as install_timer, poke};
 pub use verdicts::remember_verdicts;

@@ -15,6 +15,9 @@ pub struct LoadState {
     /// Whether the server had stopped cleanly before. Holds for the first load
     /// of a process only.
     pub after_clean_stop: bool,
+    /// The data that are loaded cannot be used: the server is about to exit. Its
+    /// own check of the file may still send events.
+    pub broken: bool,
     /// Damaged records left out, over all loads.
     pub skipped: u64,
 }
@@ -31,6 +34,10 @@ pub fn started(host: &mut Host, source: Source, ctx: &Ctx) {
 pub fn ended(host: &mut Host, ctx: &Ctx) {
     let source = host.load.source.take();
     let after_clean_stop = std::mem::take(&mut host.load.after_clean_stop);
+    if host.load.broken {
+        return;
+    }
+    host.identity_may_have_changed(ctx);
     if host.is_passive() {
         return;
     }
@@ -40,6 +47,15 @@ pub fn ended(host: &mut Host, ctx: &Ctx) {
         }
         _ => Completeness::MayLackDeliveries,
     };
+    finish(host, completeness, ctx);
+}
+
+/// A replica serves from now on. What its primary did last may be missing here.
+pub fn promoted(host: &mut Host, ctx: &Ctx) {
+    finish(host, Completeness::MayLackDeliveries, ctx);
+}
+
+fn finish(host: &mut Host, completeness: Completeness, ctx: &Ctx) {
     let before = host.node.totals().stats.withheld;
     host.node.finish_load(completeness, &mut host.fx);
     let withheld = host.node.totals().stats.withheld - before;
@@ -71,6 +87,7 @@ pub fn damaged(host: &mut Host, what: &str) -> Result<(), String> {
         host.load.skipped += 1;
         return Ok(());
     }
+    host.load.broken = true;
     Err(format!(
         "damaged job data: {what}. Restore a good copy, or set 'disque.damaged-records skip' to \
          load without this record"
