@@ -5,7 +5,8 @@
 //!   for the same one, also in commands;
 //! - `7711`: the port of the server;
 //! - `~N`: any number from N/2 to 2N;
-//! - `<word>`: any word;
+//! - `<any>`: any word;
+//! - `<name>`: any word, and from then on the same one, also in commands;
 //! - a line `...`: any lines.
 
 use std::collections::HashMap;
@@ -71,10 +72,10 @@ impl Names {
                 (1 + number.len(), found.len())
             } else if let Some(len) = placeholder(shown) {
                 let found = word(actual);
-                if found == 0 {
+                if found.is_empty() || !self.is_named(&shown[..len], found) {
                     return false;
                 }
-                (len, found)
+                (len, found.len())
             } else if actual.starts_with(c) {
                 (c.len_utf8(), c.len_utf8())
             } else {
@@ -84,6 +85,14 @@ impl Names {
             actual = &actual[actual_len..];
         }
         actual.is_empty()
+    }
+
+    fn is_named(&mut self, placeholder: &str, found: &str) -> bool {
+        if placeholder == "<any>" {
+            return true;
+        }
+        let names = self.actual.entry(placeholder.into());
+        names.or_insert(found.into()) == found
     }
 
     fn match_id(&mut self, shown: &str, actual: &str) -> Option<usize> {
@@ -115,7 +124,7 @@ fn is_about(shown: &str, actual: &str) -> bool {
     }
 }
 
-/// The length of `<word>`.
+/// The length of `<name>`.
 fn placeholder(text: &str) -> Option<usize> {
     let inner = text.strip_prefix('<')?;
     let end = inner.find('>')?;
@@ -123,9 +132,9 @@ fn placeholder(text: &str) -> Option<usize> {
     name.then_some(end + 2)
 }
 
-fn word(text: &str) -> usize {
-    let end = text.find(|c: char| c.is_whitespace() || matches!(c, '"' | '\''));
-    end.unwrap_or(text.len())
+fn word(text: &str) -> &str {
+    let end = text.find(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '\\'));
+    &text[..end.unwrap_or(text.len())]
 }
 
 #[cfg(test)]
@@ -153,8 +162,11 @@ mod tests {
             ("(integer) ~300", "(integer) 149", false),
             ("(integer) ~300", "(integer) x", false),
             ("~0", "0", true),
-            ("a <word> b", "a 12.x b", true),
-            ("a <word> b", "a  b", false),
+            ("a <any> b", "a 12.x b", true),
+            ("a <any> b", "a  b", false),
+            ("<any> <any>", "1 2", true),
+            ("<one> <one>", "1 1", true),
+            ("<two> <two>", "1 2", false),
             ("\"7711\"", "\"20000\"", true),
             ("\"7711\"", "\"20001\"", false),
             ("abc", "ab", false),

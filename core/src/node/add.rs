@@ -80,7 +80,10 @@ impl Node {
         }
         self.make_room(now, fx)?;
 
-        let queue = self.queues.find_or_create(add.queue, now)?;
+        let queue = match existing {
+            Some(key) => key,
+            None => self.queues.find_or_create(add.queue, now)?,
+        };
         let id = self.ids.next(options.ttl, !options.retry.is_zero());
         let ctime = self.next_ctime(now);
         let mut job = Job::new(id, queue, ctime, options, add.body.into());

@@ -101,7 +101,7 @@ impl World {
         let random = &mut self.random;
         let ttl = random.pick(&[300, 2_000, 10_000, 60_000, 600_000, 86_400_000]);
         let delay = random.pick(&[0, 0, 0, 0, 1, 500, 3_000, 30_000]);
-        let retry = random.pick(&[None, Some(0), Some(0), Some(1), Some(200), Some(1_000)]);
+        let retry = random.pick(&[None, Some(0), Some(0), Some(50), Some(200), Some(1_000)]);
         let retry = random.pick(&[retry, Some(3_000), Some(20_000)]);
         let replicate = random.weighted(&[(9, None), (90, Some(1)), (1, Some(2))]);
         let max_len = random.pick(&[None, None, None, Some(1), Some(5)]);

@@ -214,6 +214,7 @@ impl Track {
     /// says, else it is where it is now. After a crash it may be queued at once.
     pub fn mark_perhaps(&mut self, before: Place, stamp: Stamp) {
         let mut state = self.state.clone();
+        state.place_skew = stamp.skew;
         let latest = |place| match place {
             Place::Held { to, .. } => to,
             _ => 0,
@@ -226,11 +227,17 @@ impl Track {
         self.written.push((stamp.log, state));
     }
 
-    /// The whole state is written, deadlines by today's wall clock.
+    /// The whole state is written, deadlines by the wall clock of now.
     pub fn mark_snapshot(&mut self, stamp: Stamp) {
         self.state.expire_skew = stamp.skew;
         self.state.place_skew = stamp.skew;
-        self.mark(stamp);
+        // If it may have been queued by now, it may be written as such.
+        let before = self.state.place;
+        if before != Place::Queued && self.may_be_queued(stamp.at) {
+            self.mark_perhaps(before, stamp);
+        } else {
+            self.mark(stamp);
+        }
     }
 
     /// Goes back to what the first `kept` batches hold.
@@ -247,6 +254,8 @@ impl Track {
     pub fn reload(&mut self, stamp: Stamp) {
         let shift = |deadline: u64, skew: i64| match deadline {
             NEVER => NEVER,
+            // Perhaps it is queued already: see `mark_perhaps`.
+            0 => stamp.at,
             _ => deadline
                 .saturating_add_signed(stamp.skew - skew)
                 .max(stamp.at),
