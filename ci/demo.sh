@@ -21,7 +21,7 @@ trap stop EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-cli() { redis-cli -p "$port" "$@"; }
+cli() { redis-cli --no-raw -p "$port" "$@"; }
 
 # The server itself finds out whether a port is free.
 start() {
@@ -52,61 +52,81 @@ start() {
   exit 1
 }
 
-# do_it COMMAND...: shows the command and its reply, which it leaves in $reply.
-do_it() {
-  printf '> %s\n' "$*"
+# run COMMAND...: shows the command and its reply, which it leaves in $reply.
+run() {
+  local word line=
+  for word; do
+    case $word in
+      *' '*) line+=" '$word'" ;;
+      *) line+=" $word" ;;
+    esac
+  done
+  printf '>%s\n' "$line"
   reply=$(cli "$@")
   printf '%s\n' "$reply" | sed 's/^/  /'
 }
 
-expect() { # expect WHAT PATTERN: the whole reply must match
-  if ! [[ $reply =~ ^($2)$ ]]; then
-    echo "that is not $1"
-    exit 1
-  fi
+fail() {
+  echo "that is not $1"
+  exit 1
+}
+
+# expect WHAT REPLY: the last reply must be exactly that.
+expect() {
+  [ "$reply" = "$2" ] || fail "$1"
+}
+
+# expect_id: the last reply must be a job id, which is left in $id.
+expect_id() {
+  [[ $reply =~ ^\"(D-[0-9a-f]{8}-[A-Za-z0-9+/]{24}-[0-9a-f]{4})\"$ ]] || fail "a job id"
+  id=${BASH_REMATCH[1]}
 }
 
 say() { printf '\n# %s\n' "$*"; }
-
-id='D-[0-9a-f]{8}-[A-Za-z0-9+/]{24}-[0-9a-f]{4}'
-newline=$'\n'
 
 start
 echo "a server with the module listens on 127.0.0.1:$port"
 
 say "A producer adds a job; the reply is its id."
-do_it ADDJOB mail 'hello, world' 0
-expect "a job id" "$id"
-first=$reply
+run ADDJOB mail 'hello, world' 0
+expect_id
 
 say "It waits in its queue."
-do_it QLEN mail
-expect "one job" 1
+run QLEN mail
+expect "one job" '(integer) 1'
 
 say "A worker takes it: queue, id and body."
-do_it GETJOB FROM mail
-expect "the job that was added" "mail${newline}${first//+/\\+}${newline}hello, world"
+run GETJOB FROM mail
+expect "the job that was added" "1) 1) \"mail\"
+   2) \"$id\"
+   3) \"hello, world\""
 
 say "Done: the worker acknowledges it, and it is gone."
-do_it ACKJOB "$first"
-expect "one job" 1
-do_it SHOW "$first"
-expect "nothing" ""
-do_it GETJOB NOHANG FROM mail
-expect "nothing" ""
+run ACKJOB "$id"
+expect "one job" '(integer) 1'
+run SHOW "$id"
+expect "nothing" '(nil)'
+run GETJOB NOHANG FROM mail
+expect "nothing" '(nil)'
 
 say "This one must be acknowledged within a second, or it is delivered again."
-do_it ADDJOB mail 'do not lose me' 0 RETRY 1
-expect "a job id" "$id"
-second=$reply
-do_it GETJOB FROM mail
-expect "the job" "mail${newline}${second//+/\\+}${newline}do not lose me"
+run ADDJOB mail 'do not lose me' 0 RETRY 1
+expect_id
+run GETJOB FROM mail
+expect "the job" "1) 1) \"mail\"
+   2) \"$id\"
+   3) \"do not lose me\""
 
 say "The worker crashes. Another one waits, and gets the same job again."
-do_it GETJOB TIMEOUT 5000 WITHCOUNTERS FROM mail
-expect "the job, delivered once more" \
-  "mail${newline}${second//+/\\+}${newline}do not lose me${newline}nacks${newline}0${newline}additional-deliveries${newline}1"
-do_it ACKJOB "$second"
-expect "one job" 1
+run GETJOB TIMEOUT 5000 WITHCOUNTERS FROM mail
+expect "the job, delivered once more" "1) 1) \"mail\"
+   2) \"$id\"
+   3) \"do not lose me\"
+   4) \"nacks\"
+   5) (integer) 0
+   6) \"additional-deliveries\"
+   7) (integer) 1"
+run ACKJOB "$id"
+expect "one job" '(integer) 1'
 
 say "That was all. The server is stopped."
