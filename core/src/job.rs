@@ -1,7 +1,7 @@
 //! One job, as a node keeps it.
 
 use crate::clock::NEVER;
-use crate::collections::{HashSeed, Hashed, Timed, TimerLinks};
+use crate::collections::{Timed, TimerLinks};
 use crate::job_id::JobId;
 use crate::span::Span;
 
@@ -59,7 +59,6 @@ pub struct Job {
     timer: TimerLinks,
     /// The key of its queue.
     pub queue: u32,
-    hash_next: u32,
     /// Deliveries so far.
     pub attempt: u32,
     /// See [`Options`].
@@ -87,7 +86,6 @@ impl Job {
             body,
             timer: TimerLinks::default(),
             queue,
-            hash_next: u32::MAX,
             attempt: 0,
             options,
             nacks: 0,
@@ -133,20 +131,6 @@ impl Timed for Job {
     }
 }
 
-impl Hashed for Job {
-    fn hash(&self, seed: &HashSeed) -> u64 {
-        seed.hash(self.id.random())
-    }
-
-    fn hash_next(&self) -> u32 {
-        self.hash_next
-    }
-
-    fn set_hash_next(&mut self, next: u32) {
-        self.hash_next = next;
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -156,7 +140,7 @@ mod tests {
         // With 100 bytes of body and the indexes this is what keeps a job under
         // 250 bytes; see docs/performance.md before making it larger.
         assert!(
-            std::mem::size_of::<Job>() <= 112,
+            std::mem::size_of::<Job>() <= 104,
             "{}",
             std::mem::size_of::<Job>()
         );

@@ -1,6 +1,6 @@
 //! One queue: its jobs in order, the clients that wait for them, its counters.
 
-use crate::collections::{HashSeed, Hashed, OrderedKeys, Timed, TimerLinks};
+use crate::collections::{OrderedKeys, Timed, TimerLinks};
 use crate::effects::WaiterId;
 use crate::job::State;
 use std::collections::BTreeSet;
@@ -69,7 +69,6 @@ pub struct Queue {
     /// Whether it is on the node's list of queues whose waiters may be served.
     pub ready: bool,
     timer: TimerLinks,
-    hash_next: u32,
 }
 
 impl Queue {
@@ -88,7 +87,6 @@ impl Queue {
             pause: Pause::default(),
             ready: false,
             timer: TimerLinks::default(),
-            hash_next: u32::MAX,
         }
     }
 
@@ -119,19 +117,5 @@ impl Timed for Queue {
 
     fn deadline(&self) -> u64 {
         self.check_at
-    }
-}
-
-impl Hashed for Queue {
-    fn hash(&self, seed: &HashSeed) -> u64 {
-        seed.hash(&self.name)
-    }
-
-    fn hash_next(&self) -> u32 {
-        self.hash_next
-    }
-
-    fn set_hash_next(&mut self, next: u32) {
-        self.hash_next = next;
     }
 }

@@ -2,7 +2,7 @@
 //! timer wheel, and an index by name where there are names, kept in step.
 
 use crate::clock::Now;
-use crate::collections::{Full, HashIndex, HashSeed, Poll, Slab, Timed, TimerLinks, Wheel};
+use crate::collections::{Full, KeyTable, HashSeed, Poll, Slab, Timed, TimerLinks, Wheel};
 use crate::effects::WaiterId;
 use crate::job::Job;
 use crate::job_id::JobId;
@@ -13,7 +13,7 @@ use std::ops::{Index, IndexMut};
 /// All jobs of a node, by id and by deadline.
 pub struct JobTable {
     slab: Slab<Job>,
-    by_id: HashIndex,
+    by_id: KeyTable,
     timers: Wheel,
     bytes: usize,
 }
@@ -23,7 +23,7 @@ impl JobTable {
     pub fn new(seed: HashSeed, now: Now) -> JobTable {
         JobTable {
             slab: Slab::new(),
-            by_id: HashIndex::new(seed),
+            by_id: KeyTable::new(seed),
             timers: Wheel::new(now.mono_ms),
             bytes: 0,
         }
@@ -55,7 +55,7 @@ impl JobTable {
         let hash = self.by_id.seed().hash(job.id.random());
         let bytes = job.memory();
         let key = self.slab.insert(job)?;
-        self.by_id.insert(&mut self.slab, key, hash);
+        self.by_id.insert(key, hash);
         self.bytes += bytes;
         Ok(key)
     }
@@ -63,7 +63,7 @@ impl JobTable {
     /// Takes a job out. Its timer has been stopped.
     pub fn remove(&mut self, key: u32) -> Option<Job> {
         let hash = self.by_id.seed().hash(self.slab.get(key)?.id.random());
-        self.by_id.remove(&mut self.slab, key, hash);
+        self.by_id.remove(key, hash);
         let job = self.slab.remove(key)?;
         self.bytes -= job.memory();
         Some(job)
@@ -131,7 +131,7 @@ impl IndexMut<u32> for JobTable {
 /// All queues of a node, by name and by the time when they may be dropped.
 pub struct QueueTable {
     slab: Slab<Queue>,
-    by_name: HashIndex,
+    by_name: KeyTable,
     timers: Wheel,
 }
 
@@ -140,7 +140,7 @@ impl QueueTable {
     pub fn new(seed: HashSeed, now: Now) -> QueueTable {
         QueueTable {
             slab: Slab::new(),
-            by_name: HashIndex::new(seed),
+            by_name: KeyTable::new(seed),
             timers: Wheel::new(now.mono_ms),
         }
     }
@@ -183,7 +183,7 @@ impl QueueTable {
     fn create(&mut self, name: &[u8], now: Now) -> Result<u32, Full> {
         let hash = self.by_name.seed().hash(name);
         let key = self.slab.insert(Queue::new(name, now.mono_ms))?;
-        self.by_name.insert(&mut self.slab, key, hash);
+        self.by_name.insert(key, hash);
         Ok(key)
     }
 
@@ -192,7 +192,7 @@ impl QueueTable {
         if let Some(queue) = self.slab.get(key) {
             debug_assert!(queue.is_unused());
             let hash = self.by_name.seed().hash(&queue.name);
-            self.by_name.remove(&mut self.slab, key, hash);
+            self.by_name.remove(key, hash);
             self.slab.remove(key);
         }
     }
