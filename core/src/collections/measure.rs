@@ -9,7 +9,6 @@ struct Item {
     id: u64,
     deadline: u64,
     timer: TimerLinks,
-    hash_next: u32,
     _rest: [u64; 9],
     _state: bool,
 }
@@ -20,24 +19,15 @@ impl Item {
             id,
             deadline: id,
             timer: TimerLinks::default(),
-            hash_next: NIL,
             _rest: [0; 9],
             _state: false,
         }
     }
 }
 
-impl Hashed for Item {
+impl Item {
     fn hash(&self, seed: &HashSeed) -> u64 {
         seed.hash(&self.id.to_le_bytes())
-    }
-
-    fn hash_next(&self) -> u32 {
-        self.hash_next
-    }
-
-    fn set_hash_next(&mut self, next: u32) {
-        self.hash_next = next;
     }
 }
 
@@ -123,44 +113,6 @@ fn slab() {
             assert!(std::hint::black_box(&items).next_occupied(0).is_some());
         });
         assert!(sum > 0);
-    }
-}
-
-#[test]
-#[ignore = "a measurement"]
-fn hash_index() {
-    for count in COUNTS {
-        let order = shuffled(count);
-        let mut items = Slab::new();
-        let mut index = HashIndex::new(HashSeed::new(&[7; 16]));
-        for id in 0..count {
-            items.insert(Item::new(id.into())).unwrap();
-        }
-        each("index: insert", count, |key| {
-            let hash = items[key].hash(index.seed());
-            index.insert(&mut items, key, hash);
-        });
-        per_item("index", index.allocated_bytes() + 4 * count as usize, count);
-        let find = |index: &HashIndex, items: &Slab<Item>, id: u64| {
-            let hash = index.seed().hash(&id.to_le_bytes());
-            index.find(items, hash, |item| item.id == id)
-        };
-        each("index: find, random", count, |i| {
-            let key = order[i as usize];
-            assert_eq!(find(&index, &items, key.into()), Some(key));
-        });
-        each("index: find, absent", count, |i| {
-            assert_eq!(find(&index, &items, u64::from(i) << 32 | 1 << 31), None);
-        });
-        each("index: remove, random", count, |i| {
-            let key = order[i as usize];
-            let hash = items[key].hash(index.seed());
-            assert!(index.remove(&mut items, key, hash));
-        });
-        println!(
-            "{count:>9} index, emptied: {} bytes",
-            index.allocated_bytes()
-        );
     }
 }
 

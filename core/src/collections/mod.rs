@@ -10,7 +10,6 @@
 //! per few hundred items.
 
 mod bitset;
-pub mod hash_index;
 pub mod key_table;
 pub mod ordered;
 pub mod slab;
@@ -19,7 +18,6 @@ pub mod wheel;
 #[cfg(test)]
 mod measure;
 
-pub use hash_index::{HashIndex, Hashed};
 pub use key_table::{HashSeed, KeyTable};
 pub use ordered::OrderedKeys;
 pub use slab::{Full, Slab};
