@@ -215,7 +215,8 @@ fn check_wake(queues: &QueueTable, now: Now) -> Result<(), String> {
 }
 
 /// A table wakes when its first deadline comes or before; at once, if that has
-/// passed. With nothing to wait for it does not wake.
+/// passed. With nothing to wait for it does not wake, but for a poll that ran
+/// out of its budget and is to be ended.
 fn wakes_in_time(
     what: &str,
     wake: Option<u64>,
@@ -224,8 +225,9 @@ fn wakes_in_time(
 ) -> Result<(), String> {
     let in_time = match (wake, earliest) {
         (None, None) => true,
+        (Some(wake), None) => wake <= now.mono_ms,
         (Some(wake), Some(earliest)) => wake <= earliest.max(now.mono_ms),
-        _ => false,
+        (None, Some(_)) => false,
     };
     hold!(
         in_time,
