@@ -114,7 +114,7 @@ impl Job {
     }
 
     /// See [`Job::memory`].
-    pub const OVERHEAD: usize = std::mem::size_of::<Job>() + 12;
+    pub const OVERHEAD: usize = std::mem::size_of::<Job>() + 16;
 }
 
 impl Timed for Job {

@@ -34,6 +34,11 @@ impl JobTable {
         self.slab.len()
     }
 
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.slab.is_empty()
+    }
+
     /// Whether not one more fits.
     pub fn is_full(&self) -> bool {
         self.slab.is_full()
@@ -148,6 +153,11 @@ impl QueueTable {
     /// How many queues there are.
     pub fn len(&self) -> usize {
         self.slab.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.slab.is_empty()
     }
 
     /// Whether not one more fits.

@@ -8,6 +8,7 @@
 
 pub mod calls;
 pub mod checker;
+#[cfg(test)]
 mod checker_tests;
 pub mod history;
 mod requests;
