@@ -457,7 +457,10 @@ impl Checker {
             jobs >= least,
             Lost,
             "{jobs} jobs on the node, there must be {least}: {:?}",
-            self.jobs.iter().filter(|(_, t)| must(t)).collect::<Vec<_>>()
+            self.jobs
+                .iter()
+                .filter(|(_, t)| must(t))
+                .collect::<Vec<_>>()
         );
         demand!(
             jobs <= most,

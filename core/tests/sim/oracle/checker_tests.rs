@@ -124,14 +124,25 @@ fn story() -> Story {
 
 #[test]
 fn a_life_without_trouble() {
-    story().add(1).get(delivery(1, 1)).ack(1, 1).idle(0, 0).tell(What::Drained).holds();
+    story()
+        .add(1)
+        .get(delivery(1, 1))
+        .ack(1, 1)
+        .idle(0, 0)
+        .tell(What::Drained)
+        .holds();
 }
 
 #[test]
 fn lost() {
     story().add(1).idle(0, 0).breaks(Kind::Lost);
     story().add(1).tell(What::Drained).breaks(Kind::Lost);
-    story().add(1).at(TTL).idle(0, 0).tell(What::Drained).holds();
+    story()
+        .add(1)
+        .at(TTL)
+        .idle(0, 0)
+        .tell(What::Drained)
+        .holds();
 }
 
 #[test]
@@ -182,7 +193,10 @@ fn a_nack_explains_a_second_delivery() {
 fn a_delivery_that_was_undone_explains_another() {
     let deliveries = vec![(id(1), 1)];
     let mut undone = story();
-    undone.add(1).get(delivery(1, 1)).tell(What::Returned { deliveries });
+    undone
+        .add(1)
+        .get(delivery(1, 1))
+        .tell(What::Returned { deliveries });
     undone.idle(1, 1).get(delivery(1, 1)).holds();
 }
 
@@ -192,7 +206,10 @@ fn more_than_once() {
     once.retry_ms = 0;
     let mut twice = story();
     twice.add_as(1, once.clone()).get(delivery(1, 1));
-    twice.at(50_000).get(delivery(1, 2)).breaks(Kind::MoreThanOnce);
+    twice
+        .at(50_000)
+        .get(delivery(1, 2))
+        .breaks(Kind::MoreThanOnce);
 
     // The delivery was not written; a node that does not withhold the job
     // delivers it again.
@@ -207,15 +224,26 @@ fn more_than_once() {
 fn too_early() {
     let mut delayed = wanted(1);
     delayed.delay_ms = 2_000;
-    story().add_as(1, delayed.clone()).at(1_999).get(delivery(1, 1)).breaks(Kind::TooEarly);
-    story().add_as(1, delayed).at(2_000).get(delivery(1, 1)).holds();
+    story()
+        .add_as(1, delayed.clone())
+        .at(1_999)
+        .get(delivery(1, 1))
+        .breaks(Kind::TooEarly);
+    story()
+        .add_as(1, delayed)
+        .at(2_000)
+        .get(delivery(1, 1))
+        .holds();
 }
 
 #[test]
 fn resurrected() {
     let mut acked = story();
     acked.add(1).get(delivery(1, 1)).ack(1, 1);
-    acked.at(5_000).get(delivery(1, 2)).breaks(Kind::Resurrected);
+    acked
+        .at(5_000)
+        .get(delivery(1, 2))
+        .breaks(Kind::Resurrected);
 }
 
 #[test]
@@ -227,8 +255,17 @@ fn expired() {
 
 #[test]
 fn order() {
-    story().add(1).add(2).get(delivery(2, 1)).breaks(Kind::Order);
-    story().add(1).add(2).get(delivery(1, 1)).get(delivery(2, 1)).holds();
+    story()
+        .add(1)
+        .add(2)
+        .get(delivery(2, 1))
+        .breaks(Kind::Order);
+    story()
+        .add(1)
+        .add(2)
+        .get(delivery(1, 1))
+        .get(delivery(2, 1))
+        .holds();
 }
 
 #[test]
@@ -247,14 +284,31 @@ fn overtaken() {
 
 #[test]
 fn stuck() {
-    story().ask(None).idle(0, 0).add(1).idle(1, 1).breaks(Kind::Stuck);
-    story().ask(Some(100)).at(100).idle(0, 0).breaks(Kind::Stuck);
-    story().add(1).ask(None).told(1, Told::Null).breaks(Kind::Stuck);
+    story()
+        .ask(None)
+        .idle(0, 0)
+        .add(1)
+        .idle(1, 1)
+        .breaks(Kind::Stuck);
+    story()
+        .ask(Some(100))
+        .at(100)
+        .idle(0, 0)
+        .breaks(Kind::Stuck);
+    story()
+        .add(1)
+        .ask(None)
+        .told(1, Told::Null)
+        .breaks(Kind::Stuck);
 }
 
 #[test]
 fn wrong_answer() {
-    story().ask(Some(100)).idle(0, 0).told(1, Told::Null).breaks(Kind::WrongAnswer);
+    story()
+        .ask(Some(100))
+        .idle(0, 0)
+        .told(1, Told::Null)
+        .breaks(Kind::WrongAnswer);
     let mut twice = story();
     twice.ask(Some(100)).at(100).told(1, Told::Null).holds();
     twice.told(1, Told::Null).breaks(Kind::WrongAnswer);
@@ -268,8 +322,12 @@ fn wrong_answer() {
 #[test]
 fn taken_by_gone() {
     let mut gone = story();
-    gone.ask(None).idle(0, 0).tell(What::Gone { call: 1 }).add(1);
-    gone.told(1, Told::Jobs(vec![delivery(1, 1)])).breaks(Kind::TakenByGone);
+    gone.ask(None)
+        .idle(0, 0)
+        .tell(What::Gone { call: 1 })
+        .add(1);
+    gone.told(1, Told::Jobs(vec![delivery(1, 1)]))
+        .breaks(Kind::TakenByGone);
 }
 
 #[test]
@@ -280,7 +338,11 @@ fn paused() {
         output,
     };
     story().tell(pause(true, false)).add(1).breaks(Kind::Paused);
-    story().add(1).tell(pause(false, true)).get(delivery(1, 1)).breaks(Kind::Paused);
+    story()
+        .add(1)
+        .tell(pause(false, true))
+        .get(delivery(1, 1))
+        .breaks(Kind::Paused);
     // A RETRY that passes while paused in does not queue.
     let mut held = story();
     held.add(1).get(delivery(1, 1)).tell(pause(true, false));
