@@ -28,6 +28,8 @@ pub mod scan;
 pub mod settle;
 pub mod snapshot;
 pub mod stats;
+#[cfg(test)]
+mod tests;
 mod timers;
 mod waiters;
 
