@@ -18,9 +18,9 @@ pub const TOPICS: &[Topic] = &[
 ];
 
 /// Takes an event.
-pub fn on_event(ctx: &Ctx, event: Event<'_>) {
+pub fn on_event(ctx: &Ctx, event: Event) {
     match event {
-        Event::Cron { .. } => check_alarm(ctx),
+        Event::Cron => check_alarm(ctx),
         Event::LoadingStarted(source) => with_host(ctx, |host| load::started(host, source, ctx)),
         Event::LoadingEnded => with_host(ctx, |host| load::ended(host, ctx)),
         Event::LoadingFailed => with_host(ctx, load::failed),
@@ -32,7 +32,7 @@ pub fn on_event(ctx: &Ctx, event: Event<'_>) {
             load::promoted(host, ctx);
         }),
         Event::BecameReplica => with_host(ctx, |host| host.set_passive(true)),
-        Event::ConfigChanged(_) => {
+        Event::ConfigChanged => {
             with_host(ctx, |host| warnings::review(host, ctx));
             settings::apply(ctx);
         }

@@ -25,7 +25,7 @@ use persistence::{identity, snapshot};
 static ALLOCATOR: ffi::RedisAlloc = ffi::RedisAlloc;
 
 /// Called once, when the server loads the module.
-pub fn load(ctx: &Ctx, args: Args<'_>) -> Result<(), String> {
+fn load(ctx: &Ctx, args: Args<'_>) -> Result<(), String> {
     if !args.is_empty() {
         return Err(
             "takes no arguments: settings are lines of their own in redis.conf, such as \

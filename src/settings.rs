@@ -3,7 +3,7 @@
 //! One table says everything about them but the explanation, which is in
 //! `redis.conf.example`.
 
-use crate::ffi::{self, Change, Ctx, MainThread, Setting, Unit, Value};
+use crate::ffi::{self, Ctx, MainThread, Setting, Unit, Value};
 use crate::host::HOST;
 use disque_core::settings::Settings;
 use disque_core::tables::WaiterTable;
@@ -35,7 +35,6 @@ const DAMAGED: &[&std::ffi::CStr] = &[c"refuse", c"skip"];
 pub static SETTINGS: &[Setting] = &[
     Setting {
         name: c"max-body",
-        change: Change::Anytime,
         value: Value::Number {
             default: 16 * MIB,
             min: 1,
@@ -47,7 +46,6 @@ pub static SETTINGS: &[Setting] = &[
     },
     Setting {
         name: c"max-queue-name",
-        change: Change::Anytime,
         value: Value::Number {
             default: MIB / 16,
             min: 1,
@@ -59,7 +57,6 @@ pub static SETTINGS: &[Setting] = &[
     },
     Setting {
         name: c"max-ids",
-        change: Change::Anytime,
         value: Value::Number {
             default: 10_000,
             min: 1,
@@ -71,7 +68,6 @@ pub static SETTINGS: &[Setting] = &[
     },
     Setting {
         name: c"max-blocked-clients",
-        change: Change::Anytime,
         value: Value::Number {
             default: 100_000,
             min: 0,
@@ -83,7 +79,6 @@ pub static SETTINGS: &[Setting] = &[
     },
     Setting {
         name: c"max-memory",
-        change: Change::Anytime,
         value: Value::Number {
             default: 0,
             min: 0,
@@ -95,7 +90,6 @@ pub static SETTINGS: &[Setting] = &[
     },
     Setting {
         name: c"default-replicate",
-        change: Change::Anytime,
         value: Value::Number {
             default: 3,
             min: 1,
@@ -107,7 +101,6 @@ pub static SETTINGS: &[Setting] = &[
     },
     Setting {
         name: c"default-replicate-min",
-        change: Change::Anytime,
         value: Value::Number {
             default: 1,
             min: 1,
@@ -119,7 +112,6 @@ pub static SETTINGS: &[Setting] = &[
     },
     Setting {
         name: c"queue-idle-seconds",
-        change: Change::Anytime,
         value: Value::Number {
             default: 300,
             min: 1,
@@ -131,7 +123,6 @@ pub static SETTINGS: &[Setting] = &[
     },
     Setting {
         name: c"at-most-once-after-crash",
-        change: Change::Anytime,
         value: Value::Choice {
             words: AFTER_CRASH,
             default: 0,
@@ -141,7 +132,6 @@ pub static SETTINGS: &[Setting] = &[
     },
     Setting {
         name: c"damaged-records",
-        change: Change::Anytime,
         value: Value::Choice {
             words: DAMAGED,
             default: 0,
@@ -151,7 +141,6 @@ pub static SETTINGS: &[Setting] = &[
     },
     Setting {
         name: c"compat-hello",
-        change: Change::Anytime,
         value: Value::Flag {
             default: false,
             get: |main| read_own(main, |s| s.compat_hello),

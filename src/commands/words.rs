@@ -49,15 +49,6 @@ impl<'a, 'w> Words<'a, 'w> {
         Error::Syntax(self.usage)
     }
 
-    /// Refuses words that are left.
-    pub fn finish(&self) -> Result<(), Error> {
-        if self.words.is_empty() {
-            Ok(())
-        } else {
-            Err(self.unknown())
-        }
-    }
-
     /// A whole number of `unit`.
     pub fn count(
         &mut self,

@@ -4,7 +4,6 @@
 //! does, against the key patterns of the user.
 
 use super::api::{need, ok};
-use super::args::Arg;
 use super::context::Ctx;
 use super::string::RString;
 use super::verdicts;
@@ -188,25 +187,9 @@ impl Subject<'_> {
         }
     }
 
-    /// Whether the subject may touch the queue that an argument names.
-    #[inline]
-    pub fn may_arg(&self, access: Access, queue: Arg<'_>) -> bool {
-        self.check(access, queue.bytes(), |user| {
-            allows(user, access, queue.as_raw())
-        })
-    }
-
-    /// Whether the subject may touch a queue. Makes a string of the name if it
-    /// has to ask, so it costs some 40 ns more than [`Subject::may_arg`] then.
+    /// Whether the subject may touch a queue.
     #[inline]
     pub fn may(&self, access: Access, queue: &[u8]) -> bool {
-        self.check(access, queue, |user| {
-            allows(user, access, RString::new(queue).as_raw())
-        })
-    }
-
-    #[inline]
-    fn check(&self, access: Access, queue: &[u8], ask: impl FnOnce(&User) -> bool) -> bool {
         let main = self.ctx.main();
         if let Some(client) = self.client {
             if verdicts::allowed(main, client, access, queue) {
@@ -217,7 +200,7 @@ impl Subject<'_> {
             Rights::All => true,
             Rights::None => false,
             Rights::User(user) => {
-                let allowed = ask(user);
+                let allowed = allows(user, access, queue);
                 if let (true, Some(client)) = (allowed, self.client) {
                     verdicts::remember(main, client, access, queue);
                 }
@@ -245,12 +228,13 @@ impl Subject<'_> {
     }
 }
 
-fn allows(user: &User, access: Access, queue: NonNull<raw::RedisModuleString>) -> bool {
+fn allows(user: &User, access: Access, queue: &[u8]) -> bool {
+    let queue = RString::new(queue);
     // SAFETY: a user that lives during the command, and a live string.
     let status = unsafe {
         need(raw::RedisModule_ACLCheckKeyPermissions)(
             user.raw.as_ptr(),
-            queue.as_ptr(),
+            queue.as_raw().as_ptr(),
             access.bits(),
         )
     };

@@ -67,7 +67,6 @@ pub(super) fn missing_function() -> Option<&'static str> {
                 "ReplyWithNullArray",
                 has(raw::RedisModule_ReplyWithNullArray),
             ),
-            ("ReplyWithMap", has(raw::RedisModule_ReplyWithMap)),
             (
                 "GetThreadSafeContext",
                 has(raw::RedisModule_GetThreadSafeContext),

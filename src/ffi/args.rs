@@ -1,6 +1,6 @@
 //! The arguments of a command, read in place.
 
-use super::string::{string_bytes, RString};
+use super::string::string_bytes;
 use redis_module::raw;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -34,11 +34,6 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len == 0
@@ -47,21 +42,13 @@ impl<'a> Args<'a> {
     /// The bytes of argument `index`, counted from the command's name at 0.
     #[inline]
     pub fn get(&self, index: usize) -> Option<&'a [u8]> {
-        self.arg(index).map(|arg| arg.bytes())
-    }
-
-    /// Argument `index` together with its server string.
-    #[inline]
-    pub fn arg(&self, index: usize) -> Option<Arg<'a>> {
         if index >= self.len {
             return None;
         }
         // SAFETY: `index` is within the `len` entries promised to `new`.
-        let raw = NonNull::new(unsafe { *self.first.add(index) })?;
-        Some(Arg {
-            raw,
-            life: PhantomData,
-        })
+        let string = NonNull::new(unsafe { *self.first.add(index) })?;
+        // SAFETY: live and unchanged for `'a`, see `new`.
+        Some(unsafe { string_bytes(string) })
     }
 
     /// The arguments from `start` on.
@@ -77,41 +64,10 @@ impl<'a> Args<'a> {
 
     /// The arguments in order, as bytes.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + use<'a> {
-        self.strings().map(|arg| arg.bytes())
-    }
-
-    /// The arguments in order, with their server strings.
-    pub fn strings(&self) -> impl ExactSizeIterator<Item = Arg<'a>> + use<'a> {
         let args = *self;
-        (0..self.len).map(move |index| match args.arg(index) {
-            Some(arg) => arg,
+        (0..self.len).map(move |index| match args.get(index) {
+            Some(bytes) => bytes,
             None => panic!("the server passed an argument without a string"),
         })
-    }
-}
-
-/// One argument.
-#[derive(Clone, Copy)]
-pub struct Arg<'a> {
-    raw: NonNull<raw::RedisModuleString>,
-    life: PhantomData<&'a [u8]>,
-}
-
-impl<'a> Arg<'a> {
-    /// Its bytes, in place.
-    #[inline]
-    pub fn bytes(&self) -> &'a [u8] {
-        // SAFETY: live and unchanged for `'a`, see `Args::new`.
-        unsafe { string_bytes(self.raw) }
-    }
-
-    /// A reference that outlives the command, without a copy of the bytes.
-    pub fn retain(&self) -> RString {
-        // SAFETY: live, see `Args::new`.
-        unsafe { RString::retained(self.raw) }
-    }
-
-    pub(super) fn as_raw(&self) -> NonNull<raw::RedisModuleString> {
-        self.raw
     }
 }

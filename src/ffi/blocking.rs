@@ -144,11 +144,6 @@ pub struct Blocked {
 }
 
 impl Blocked {
-    /// The id that was given when the client was blocked.
-    pub fn id(&self) -> u64 {
-        self.id
-    }
-
     /// Writes the answer and lets the client go. Allowed in commands, timer
     /// turns and server events. Redis sends the answer at the end of the round,
     /// after the AOF was written. False, and `write` is not run, when the
@@ -162,12 +157,24 @@ impl Blocked {
     /// before the [`Answer`] is dropped. `None` when the client waits no longer.
     pub fn begin_answer(self, main: MainThread) -> Option<Answer> {
         let client = std::mem::ManuallyDrop::new(self);
-        change_state(main, client.handle, Some(client.id), State::Waiting, State::Answered)
-            .then(|| Answer::new(client.handle))
+        change_state(
+            main,
+            client.handle,
+            Some(client.id),
+            State::Waiting,
+            State::Answered,
+        )
+        .then(|| Answer::new(client.handle))
     }
 
     fn answer_once(&self, main: MainThread, write: impl FnOnce(&mut Reply<'_>)) -> bool {
-        if !change_state(main, self.handle, Some(self.id), State::Waiting, State::Answered) {
+        if !change_state(
+            main,
+            self.handle,
+            Some(self.id),
+            State::Waiting,
+            State::Answered,
+        ) {
             return false;
         }
         let mut answer = Answer::new(self.handle);
@@ -269,11 +276,6 @@ pub(super) fn block(ctx: &Ctx, id: u64) -> Result<Blocked, CannotBlock> {
         return Err(CannotBlock);
     }
     Ok(Blocked { handle, id })
-}
-
-/// How many clients are blocked, those included that Redis has not yet freed.
-pub fn blocked_clients(main: MainThread) -> usize {
-    CLIENTS.with(main, |clients| clients.len()).unwrap_or(0)
 }
 
 /// Changes a client from one state to another; false if it is not in the first,

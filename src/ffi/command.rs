@@ -155,11 +155,6 @@ impl<'a> Call<'a> {
         self.blocked = true;
         Ok(blocked)
     }
-
-    /// Redis' own error for a wrong number of arguments.
-    pub fn wrong_arity(&mut self) {
-        self.reply.wrong_arity();
-    }
 }
 
 /// Registers commands. The error names the first that was refused.

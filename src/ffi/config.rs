@@ -16,19 +16,8 @@ use std::ptr::{self, NonNull};
 pub struct Setting {
     /// Without the module's prefix; letters, digits, `-` and `_` only.
     pub name: &'static CStr,
-    /// When it may be changed.
-    pub change: Change,
     /// Its type, limits and access.
     pub value: Value,
-}
-
-/// When a setting may be changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Change {
-    /// At any time.
-    Anytime,
-    /// Only at load.
-    AtLoad,
 }
 
 /// How a number is written.
@@ -41,6 +30,10 @@ pub enum Unit {
 }
 
 /// How a text is treated.
+#[expect(
+    dead_code,
+    reason = "the password of the links between nodes will be Secret"
+)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Secrecy {
     /// As any other.
@@ -69,6 +62,10 @@ pub enum Value {
         set: fn(MainThread, bool) -> Result<(), String>,
     },
     /// Any bytes.
+    #[expect(
+        dead_code,
+        reason = "address and password of the links between nodes are texts"
+    )]
     Text {
         default: &'static CStr,
         secrecy: Secrecy,
@@ -105,10 +102,7 @@ pub fn register_settings(ctx: &Ctx, settings: &'static [Setting]) -> Result<(), 
 }
 
 fn register(ctx: &Ctx, setting: &'static Setting) -> c_int {
-    let mut flags: c_uint = match setting.change {
-        Change::Anytime => raw::REDISMODULE_CONFIG_DEFAULT,
-        Change::AtLoad => raw::REDISMODULE_CONFIG_IMMUTABLE,
-    };
+    let mut flags: c_uint = raw::REDISMODULE_CONFIG_DEFAULT;
     let (ctx, name) = (ctx.as_ptr(), setting.name.as_ptr());
     // The callbacks get their setting back through this pointer.
     let data = ptr::from_ref(setting).cast_mut().cast::<c_void>();

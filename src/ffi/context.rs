@@ -2,12 +2,12 @@
 
 use super::api::{need, ok};
 use super::main_cell::MainThread;
-use super::string::{string_bytes, RString};
+use super::string::string_bytes;
 use redis_module::raw;
 use std::cell::Cell;
 use std::ffi::{c_char, c_int, CStr};
 use std::ops::Deref;
-use std::ptr::{self, NonNull};
+use std::ptr::NonNull;
 
 /// A context that the server lends for the time of one call. Handlers get it
 /// by reference only, so it cannot be kept.
@@ -19,10 +19,6 @@ pub struct Ctx {
 /// How much a log line matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
-    /// For developers.
-    Debug,
-    /// Often too much for production.
-    Verbose,
     /// Worth knowing; the server's default level.
     Notice,
     /// Somebody should look.
@@ -32,8 +28,6 @@ pub enum Level {
 impl Level {
     pub(super) fn name(self) -> &'static CStr {
         match self {
-            Level::Debug => c"debug",
-            Level::Verbose => c"verbose",
             Level::Notice => c"notice",
             Level::Warning => c"warning",
         }
@@ -65,57 +59,13 @@ impl Flags {
     pub fn loading(self) -> bool {
         self.has(raw::REDISMODULE_CTX_FLAGS_LOADING)
     }
-    /// A replica loads its master's data beside the old data.
-    pub fn async_loading(self) -> bool {
-        self.has(raw::REDISMODULE_CTX_FLAGS_ASYNC_LOADING)
-    }
     /// The command came from the master.
     pub fn replicated(self) -> bool {
         self.has(raw::REDISMODULE_CTX_FLAGS_REPLICATED)
     }
-    /// This server is a master.
-    pub fn master(self) -> bool {
-        self.has(raw::REDISMODULE_CTX_FLAGS_MASTER)
-    }
     /// This server is a replica.
     pub fn replica(self) -> bool {
         self.has(raw::REDISMODULE_CTX_FLAGS_SLAVE)
-    }
-    /// The AOF is on.
-    pub fn aof(self) -> bool {
-        self.has(raw::REDISMODULE_CTX_FLAGS_AOF)
-    }
-    /// There are `save` points.
-    pub fn rdb(self) -> bool {
-        self.has(raw::REDISMODULE_CTX_FLAGS_RDB)
-    }
-    /// Cluster mode is on.
-    pub fn cluster(self) -> bool {
-        self.has(raw::REDISMODULE_CTX_FLAGS_CLUSTER)
-    }
-    /// `maxmemory` is set (and holds here).
-    pub fn maxmemory(self) -> bool {
-        self.has(raw::REDISMODULE_CTX_FLAGS_MAXMEMORY)
-    }
-    /// A policy that evicts keys is set.
-    pub fn evicts(self) -> bool {
-        self.has(raw::REDISMODULE_CTX_FLAGS_EVICT)
-    }
-    /// More memory is used than `maxmemory` allows.
-    pub fn out_of_memory(self) -> bool {
-        self.has(raw::REDISMODULE_CTX_FLAGS_OOM)
-    }
-    /// The client speaks RESP3.
-    pub fn resp3(self) -> bool {
-        self.has(raw::REDISMODULE_CTX_FLAGS_RESP3)
-    }
-    /// Inside a forked child.
-    pub fn child(self) -> bool {
-        self.has(raw::REDISMODULE_CTX_FLAGS_IS_CHILD)
-    }
-    /// A child saves or rewrites at present.
-    pub fn active_child(self) -> bool {
-        self.has(raw::REDISMODULE_CTX_FLAGS_ACTIVE_CHILD)
     }
 }
 
@@ -211,43 +161,11 @@ impl Ctx {
         reply.element_bytes(1)
     }
 
-    /// One section of `INFO`, for reading fields out of it.
-    pub fn server_info(&self, section: &CStr) -> ServerInfo {
-        // SAFETY: without a context the data belong to the caller; `section`
-        // ends in NUL.
-        let raw =
-            unsafe { need(raw::RedisModule_GetServerInfo)(ptr::null_mut(), section.as_ptr()) };
-        ServerInfo(raw)
-    }
-
     /// In the callback that frees a blocked client: the client went away
     /// before the reply reached it.
     pub(super) fn blocked_client_disconnected(&self) -> bool {
         // SAFETY: a valid context, see `new`.
         unsafe { need(raw::RedisModule_BlockedClientDisconnected)(self.as_ptr()) != 0 }
-    }
-}
-
-/// Fields of the server's `INFO`.
-pub struct ServerInfo(*mut raw::RedisModuleServerInfoData);
-
-impl ServerInfo {
-    /// The text of a field.
-    pub fn field(&self, name: &CStr) -> Option<&str> {
-        // SAFETY: the data live as long as `self`; the text that is returned
-        // is part of them and ends in NUL.
-        let text = unsafe {
-            let text = need(raw::RedisModule_ServerInfoGetFieldC)(self.0, name.as_ptr());
-            (!text.is_null()).then(|| CStr::from_ptr(text))?
-        };
-        text.to_str().ok()
-    }
-}
-
-impl Drop for ServerInfo {
-    fn drop(&mut self) {
-        // SAFETY: made without a context, so freed without one; freed once.
-        unsafe { need(raw::RedisModule_FreeServerInfo)(ptr::null_mut(), self.0) }
     }
 }
 
@@ -330,26 +248,6 @@ impl Turn {
                 c"b".as_ptr(),
                 payload.as_ptr().cast::<c_char>(),
                 payload.len(),
-            )
-        };
-        ok(status).then_some(()).ok_or(ReplicateError::Refused)
-    }
-
-    /// The same with any number of arguments.
-    pub fn replicate_args(&self, command: &CStr, args: &[&[u8]]) -> Result<(), ReplicateError> {
-        self.may_replicate()?;
-        let strings: Vec<RString> = args.iter().map(|arg| RString::new(arg)).collect();
-        let mut raws: Vec<_> = strings.iter().map(|arg| arg.as_raw().as_ptr()).collect();
-        // SAFETY: as above; "v" announces an array of strings and its length.
-        // `strings` keeps them alive over the call; the server counts its own
-        // references.
-        let status = unsafe {
-            need(raw::RedisModule_Replicate)(
-                self.as_ptr(),
-                command.as_ptr(),
-                c"v".as_ptr(),
-                raws.as_mut_ptr(),
-                raws.len(),
             )
         };
         ok(status).then_some(()).ok_or(ReplicateError::Refused)

@@ -23,7 +23,10 @@ pub fn redirect_bare_hello(ctx: &Ctx, on: bool) {
     let filter =
         unsafe { need(raw::RedisModule_RegisterCommandFilter)(ctx.as_ptr(), Some(on_command), 0) };
     if filter.is_null() {
-        ctx.log(Level::Warning, "the server takes no command filter: HELLO stays its own");
+        ctx.log(
+            Level::Warning,
+            "the server takes no command filter: HELLO stays its own",
+        );
     }
 }
 

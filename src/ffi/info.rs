@@ -47,18 +47,6 @@ impl Info<'_> {
         unsafe { need(raw::RedisModule_InfoAddFieldULongLong)(self.ctx, name.as_ptr(), value) };
     }
 
-    /// Adds a number that may be negative.
-    pub fn signed(&mut self, name: &CStr, value: i64) {
-        // SAFETY: a live report; the name ends in NUL.
-        unsafe { need(raw::RedisModule_InfoAddFieldLongLong)(self.ctx, name.as_ptr(), value) };
-    }
-
-    /// Adds a fraction.
-    pub fn fraction(&mut self, name: &CStr, value: f64) {
-        // SAFETY: a live report; the name ends in NUL.
-        unsafe { need(raw::RedisModule_InfoAddFieldDouble)(self.ctx, name.as_ptr(), value) };
-    }
-
     /// Adds a text. Control characters become spaces.
     pub fn text(&mut self, name: &CStr, value: &str) {
         let line: Vec<u8> = value

@@ -134,7 +134,8 @@ impl<T> MainCell<T> {
     }
 
     /// Whether a panic went through the content.
-    pub fn is_poisoned(&self, _main: MainThread) -> bool {
+    #[cfg(test)]
+    fn is_poisoned(&self, _main: MainThread) -> bool {
         self.door.get() == Door::Poisoned
     }
 }

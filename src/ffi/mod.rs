@@ -44,7 +44,7 @@ pub use blocking::{
 };
 pub use clock::{mono_ms, wall_ms};
 pub use command::{register, register_container, Call, CommandSpec, Entry};
-pub use config::{register_settings, Change, Setting, Unit, Value};
+pub use config::{register_settings, Setting, Unit, Value};
 pub use context::{Ctx, Level, Turn};
 pub use events::{subscribe, Event, Source, Topic};
 pub use hello::redirect_bare_hello;

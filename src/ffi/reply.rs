@@ -109,30 +109,12 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// A double: a bulk string in RESP2.
-    pub fn double(&mut self, value: f64) {
-        if self.step() {
-            // SAFETY: `ctx` accepts replies, see `new`.
-            unsafe { need(raw::RedisModule_ReplyWithDouble)(self.ctx, value) };
-        }
-    }
-
     /// The head of an array: `len` values must follow.
     pub fn array(&mut self, len: usize) {
         if self.step() {
             // SAFETY: `ctx` accepts replies, see `new`.
             unsafe { need(raw::RedisModule_ReplyWithArray)(self.ctx, len as c_long) };
             self.owed += len as u64;
-        }
-    }
-
-    /// The head of a list of `pairs` keys and values, `2 * pairs` of which must
-    /// follow: a flat array in RESP2, a map in RESP3.
-    pub fn map(&mut self, pairs: usize) {
-        if self.step() {
-            // SAFETY: `ctx` accepts replies, see `new`.
-            unsafe { need(raw::RedisModule_ReplyWithMap)(self.ctx, pairs as c_long) };
-            self.owed += 2 * pairs as u64;
         }
     }
 
@@ -162,14 +144,6 @@ impl<'a> Reply<'a> {
             unsafe {
                 need(raw::RedisModule_ReplySetArrayLength)(self.ctx, array.elements as c_long)
             };
-        }
-    }
-
-    /// Redis' own error for a wrong number of arguments.
-    pub(super) fn wrong_arity(&mut self) {
-        if self.step() {
-            // SAFETY: `ctx` accepts replies, see `new`.
-            unsafe { need(raw::RedisModule_WrongArity)(self.ctx) };
         }
     }
 

@@ -36,18 +36,6 @@ impl RString {
         NonNull::new(raw).map(|raw| Self { raw })
     }
 
-    /// Adds a reference to a string that somebody else owns.
-    ///
-    /// # Safety
-    ///
-    /// `raw` is a live string.
-    pub(super) unsafe fn retained(raw: NonNull<raw::RedisModuleString>) -> Self {
-        // SAFETY: live by contract. HoldString would copy in some cases;
-        // RetainString without a context only counts one more reference.
-        unsafe { need(raw::RedisModule_RetainString)(ptr::null_mut(), raw.as_ptr()) };
-        Self { raw }
-    }
-
     /// The bytes.
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: the string lives as long as `self`, and is never changed.

@@ -110,7 +110,7 @@ fn help_is_a_list_of_lines_that_names_the_subcommands() {
     let reply = server.client().run("DISQUE HELP");
     let text = format!("{reply:?}").to_uppercase();
     for name in [
-        "HELLO", "MEET", "FORGET", "NODES", "MYID", "LEAVING", "RESET", "FLUSHALL", "INFO", "HELP",
+        "HELLO", "NODES", "MYID", "LEAVING", "FLUSHALL", "INFO", "HELP",
     ] {
         assert!(text.contains(name), "{name} is missing: {text}");
     }
@@ -189,20 +189,6 @@ fn leaving_alone_tells_how_far_it_is() {
         assert_eq!(items[5].int(), 0);
         c.run(&format!("DELJOB {id}")).expect_number(1);
     }
-}
-
-#[test]
-fn reset_makes_a_fresh_node() {
-    let server = Server::new();
-    let mut c = server.client();
-    let before = c.my_id();
-    c.add("q", "x", "");
-    c.run("DISQUE RESET").expect_ok();
-    assert!(is_node_id(&before));
-    assert!(is_node_id(&c.my_id()));
-    assert_eq!(c.len("q"), 0);
-    expect_no_jobs(&mut c);
-    c.add("q", "x", "");
 }
 
 #[test]

@@ -63,7 +63,6 @@ fn argument(draw: &mut Draw, ids: &[String]) -> Vec<u8> {
         "INFO",
         "HELP",
         "LEAVING",
-        "FORGET",
         "9223372036854775807",
         "-9223372036854775808",
         "18446744073709551616",
