@@ -261,3 +261,6 @@ impl<'a> Iterator for Records<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
