@@ -83,7 +83,7 @@ impl Page {
     /// The cells of every row of every table, escapes undone.
     pub fn rows(&self) -> Vec<Vec<String>> {
         let rows = self.text.lines().filter(|line| line.starts_with('|'));
-        rows.map(|line| cells(line)).collect()
+        rows.map(cells).collect()
     }
 
     /// The page without what stands in fenced blocks.

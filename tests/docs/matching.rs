@@ -108,7 +108,9 @@ impl Names {
 /// The job id or node id at the start of a text.
 fn id(text: &str) -> Option<&str> {
     let start = text.get(..40)?;
-    let node = start.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+    let node = start
+        .bytes()
+        .all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
     (node || disque_testing::is_job_id(start)).then_some(start)
 }
 

@@ -44,9 +44,7 @@ fn every_command_has_its_syntax_in_the_manual_once() {
 #[test]
 fn help_knows_every_command() {
     let server = Server::new();
-    let reply = server
-        .client()
-        .run("COMMAND LIST FILTERBY MODULE disque");
+    let reply = server.client().run("COMMAND LIST FILTERBY MODULE disque");
     let listed: BTreeSet<String> = reply
         .expect_array()
         .iter()

@@ -19,7 +19,9 @@ fn settings(server: &Server) -> BTreeMap<String, String> {
 /// The lines of the example that are not comments, as name and value.
 fn example_lines() -> Vec<(String, String)> {
     let text = book::read(EXAMPLE);
-    let lines = text.lines().filter(|l| !l.is_empty() && !l.starts_with('#'));
+    let lines = text
+        .lines()
+        .filter(|l| !l.is_empty() && !l.starts_with('#'));
     lines
         .map(|line| {
             let (name, value) = line.split_once(' ').unwrap_or((line, ""));
