@@ -63,10 +63,10 @@ impl World {
         }
         let action = self.random.weighted(&[
             (40, Action::Add),
-            (40, Action::Get),
+            (if self.profile.hungry { 150 } else { 40 }, Action::Get),
             (14, Action::Touch),
             (3, Action::Pause),
-            (3, Action::Transaction),
+            (8, Action::Transaction),
         ]);
         match action {
             Action::Add => self.add(node, true),
@@ -81,7 +81,7 @@ impl World {
                 self.set_pause(node, queue, pause)
             }
             Action::Transaction => {
-                for _ in 0..self.random.range(1, 4) {
+                for _ in 0..self.random.range(2, 6) {
                     match self.random.range(0, 2) {
                         0 => self.touch(node, false)?,
                         _ => self.add(node, false)?,

@@ -15,6 +15,8 @@ pub struct Profile {
     pub end: u64,
     /// The mean time between two actions of a client, in ms.
     pub pace: u64,
+    /// Whether there are more consumers than jobs: then many clients wait.
+    pub hungry: bool,
     /// The mean time between two faults, in ms.
     pub fault_pace: u64,
     /// Whether the wall clock is set now and then.
@@ -56,6 +58,7 @@ impl Profile {
             queues: random.range(1, 4) as usize,
             end,
             pace: (end * clients as u64 / actions).max(1),
+            hungry: random.chance(400),
             fault_pace: if fault_count == 0 {
                 u64::MAX
             } else {
