@@ -59,11 +59,7 @@ impl Profile {
             end,
             pace: (end * clients as u64 / actions).max(1),
             hungry: random.chance(400),
-            fault_pace: if fault_count == 0 {
-                u64::MAX
-            } else {
-                end / fault_count
-            },
+            fault_pace: end.checked_div(fault_count).unwrap_or(u64::MAX),
             clock_jumps: random.chance(500),
             timer_lateness: random.pick(&[0, 0, 1, 20]),
             slice: random.pick(&[1, 2, 10, 1_000]),
