@@ -418,5 +418,4 @@ impl Link {
 }
 
 #[cfg(test)]
-#[path = "link/tests.rs"]
 mod tests;

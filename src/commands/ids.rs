@@ -91,7 +91,7 @@ fn with_ids(
 fn read_ids(host: &Host, call: &Call<'_>, access: Access) -> Result<Ids, Error> {
     let words = words_of(call);
     host.node
-        .check_id_count("the number of job ids", words.len())?;
+        .check_count(("the number of job ids", "ids"), words.len())?;
     let ids = parse(&words)?;
     let subject = Subject::of(call.ctx());
     if !subject.is_unrestricted() {

@@ -120,8 +120,12 @@ impl Node {
         }
         let sync = match add.sync {
             None => replicate,
-            Some(Sync::Copies(n)) | Some(Sync::AllBut(n)) if n > replicate => {
-                return Err(Error::SyncAboveReplicate)
+            Some(Sync::Copies(n) | Sync::AllBut(n)) if n > replicate => {
+                return Err(match add.replicate {
+                    Some(_) => Error::SyncAboveReplicate,
+                    // The default is as many copies as there can be.
+                    None => Error::NoRepl,
+                })
             }
             Some(Sync::Copies(n)) => n,
             Some(Sync::AllBut(n)) => replicate - n,

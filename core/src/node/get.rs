@@ -135,7 +135,7 @@ impl Node {
 
     /// The queue names a blocked GETJOB may wait on are checked before it waits.
     pub fn check_get(&self, get: &GetJob<'_>) -> Result<(), Error> {
-        self.check_id_count("the queues of GETJOB", get.queues.len())?;
+        self.check_count(("the queues of GETJOB", "names"), get.queues.len())?;
         get.queues
             .iter()
             .try_for_each(|name| self.check_queue_name(name))

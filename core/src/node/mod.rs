@@ -246,14 +246,18 @@ impl Node {
     }
 
     /// Refuses more ids or names in one command than the setting allows.
-    pub fn check_id_count(&self, what: &'static str, count: usize) -> Result<(), Error> {
+    pub fn check_count(
+        &self,
+        (what, unit): (&'static str, &'static str),
+        count: usize,
+    ) -> Result<(), Error> {
         let max = self.settings.max_ids;
         if count as u64 <= max {
             return Ok(());
         }
         Err(Error::TooMany(Range {
             what,
-            unit: "",
+            unit,
             min: "1",
             max,
         }))
