@@ -11,32 +11,40 @@ use std::time::Instant;
 
 impl Link {
     pub(super) fn handle_reply(&mut self, now: Instant, reply: Reply) {
-        let Some(request) = self.in_flight.pop_front() else {
-            return self.fail(now, DownReason::Protocol(ProtocolError::Unsolicited));
-        };
-        self.waiting_since = now;
-        let too_early = self.in_flight.is_empty() && self.outbox.is_writing();
-        match (request, reply) {
-            (request, Reply::Error(error)) => {
-                let refusal = Refusal::classify(&error);
-                self.handle_refusal(now, request, refusal, too_early);
+        let early = self.in_flight.len() == 1 && self.outbox.is_writing();
+        let error = match self.in_flight.front() {
+            None => Some(ProtocolError::Unsolicited),
+            // A server may break in with an error only.
+            Some(_) if early && !matches!(reply, Reply::Error(_)) => {
+                Some(ProtocolError::Unsolicited)
             }
-            _ if too_early => self.fail(now, DownReason::Protocol(ProtocolError::Unsolicited)),
-            (Request::Step(Step::Auth), Reply::Status(_)) => self.take_step(now, Step::Name),
-            (Request::Step(Step::Name), Reply::Status(_)) => self.take_step(now, Step::Hello),
-            (Request::Step(Step::Hello), Reply::Bulk(hello)) => self.come_up(now, hello),
+            Some(request) if !request.fits(&reply) => Some(ProtocolError::WrongType),
+            Some(_) => None,
+        };
+        if let Some(error) = error {
+            return self.fail(now, DownReason::Protocol(error));
+        }
+        self.waiting_since = now;
+        match (self.in_flight.pop_front(), reply) {
+            (Some(request), Reply::Error(error)) => {
+                self.handle_refusal(now, request, Refusal::classify(&error), early);
+            }
+            (Some(Request::Step(Step::Auth)), _) => self.take_step(now, Step::Name),
+            (Some(Request::Step(Step::Name)), _) => self.take_step(now, Step::Hello),
+            (Some(Request::Step(Step::Hello)), Reply::Bulk(hello)) => self.come_up(now, hello),
             (
-                Request::Frame {
+                Some(Request::Frame {
                     number,
                     serials,
                     sent,
-                },
+                }),
                 Reply::Bulk(bytes),
             ) => {
                 self.counters.measured(now - sent);
                 self.handle_answer(now, number, serials, bytes);
             }
-            _ => self.fail(now, DownReason::Protocol(ProtocolError::WrongType)),
+            // What does not fit is sorted out above.
+            _ => {}
         }
     }
 
@@ -66,13 +74,7 @@ impl Link {
         }
     }
 
-    fn handle_refusal(
-        &mut self,
-        now: Instant,
-        request: Request,
-        refusal: Refusal,
-        too_early: bool,
-    ) {
+    fn handle_refusal(&mut self, now: Instant, request: Request, refusal: Refusal, early: bool) {
         count(&self.counters.refused, 1);
         let kind = refusal.kind;
         match request {
@@ -80,7 +82,7 @@ impl Link {
             Request::Step(Step::Name) if name_may_be_missing(kind) => {
                 self.take_step(now, Step::Hello);
             }
-            Request::Step(step) if kind.keeps_connection() && !too_early => {
+            Request::Step(step) if kind.keeps_connection() && !early => {
                 self.tell_refused(None, refusal);
                 self.pause(now, step);
             }
@@ -88,7 +90,7 @@ impl Link {
             Request::Frame { serials, .. } => {
                 count(&self.counters.dropped, serials.map_or(0, |s| s.count));
                 self.tell_refused(serials, refusal.clone());
-                if kind.keeps_connection() && !too_early {
+                if kind.keeps_connection() && !early {
                     self.phase = Phase::Draining;
                     self.finish_draining(now);
                 } else {
@@ -125,6 +127,18 @@ impl Link {
     /// The number of the connection that is up, or is coming up.
     fn number(&self) -> u64 {
         self.greeting.as_ref().map_or(0, |g| g.connection)
+    }
+}
+
+impl Request {
+    /// Whether a reply is of the type that answers the request.
+    fn fits(&self, reply: &Reply) -> bool {
+        match (self, reply) {
+            (_, Reply::Error(_)) => true,
+            (Request::Step(Step::Auth | Step::Name), Reply::Status(_)) => true,
+            (Request::Step(Step::Hello) | Request::Frame { .. }, Reply::Bulk(_)) => true,
+            _ => false,
+        }
     }
 }
 
