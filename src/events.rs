@@ -20,7 +20,9 @@ pub const TOPICS: &[Topic] = &[
 /// Takes an event.
 pub fn on_event(ctx: &Ctx, event: Event) {
     match event {
-        Event::Cron => check_alarm(ctx),
+        Event::Cron => {}
+        // Told in every round of the event loop, and of no concern here.
+        Event::BeforeSleep | Event::AfterSleep => return,
         Event::LoadingStarted(source) => with_host(ctx, |host| load::started(host, source, ctx)),
         Event::LoadingEnded => with_host(ctx, |host| load::ended(host, ctx)),
         Event::LoadingFailed => with_host(ctx, load::failed),
@@ -36,7 +38,6 @@ pub fn on_event(ctx: &Ctx, event: Event) {
             with_host(ctx, |host| warnings::review(host, ctx));
             settings::apply(ctx);
         }
-        _ => {}
     }
     check_alarm(ctx);
 }

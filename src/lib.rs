@@ -8,6 +8,9 @@ mod acl;
 mod commands;
 mod events;
 mod ffi;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzz;
 mod host;
 mod info;
 mod persistence;

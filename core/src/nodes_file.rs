@@ -62,14 +62,19 @@ impl NodesFile {
             Some("no") => false,
             _ => return Err("clean-stop is neither yes nor no"),
         };
-        Ok(NodesFile {
+        let file = NodesFile {
             identity: Identity {
                 id: id.ok_or("no node id")?,
                 epoch: epoch.ok_or("no epoch")?,
                 term: term.ok_or("no term")?,
             },
             clean_stop,
-        })
+        };
+        // Numbers with signs and zeros in front, lines after the last.
+        if file.to_text() != text {
+            return Err("not as it is written");
+        }
+        Ok(file)
     }
 }
 

@@ -14,7 +14,8 @@ use disque_core::node::requeue::Counter;
 use disque_core::node::Node;
 use smallvec::SmallVec;
 
-type Ids = SmallVec<[JobId; 4]>;
+/// The ids of a command.
+pub type Ids = SmallVec<[JobId; 4]>;
 
 /// `ACKJOB id [id ...]`
 pub fn ackjob(call: &mut Call<'_>) {
@@ -103,7 +104,7 @@ fn read_ids(host: &Host, call: &Call<'_>, access: Access) -> Result<Ids, Error> 
 }
 
 /// All ids, or the error of the first that is none.
-fn parse(words: &[&[u8]]) -> Result<Ids, Error> {
+pub fn parse(words: &[&[u8]]) -> Result<Ids, Error> {
     let mut ids = Ids::with_capacity(words.len());
     for word in words {
         ids.extend(JobId::parse(word)?);

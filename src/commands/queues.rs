@@ -29,13 +29,16 @@ pub fn qpeek(call: &mut Call<'_>) {
     query(call, |host, _, call| {
         let queue = allowed_queue(call, Access::Read)?;
         let words = words_of(call);
-        let mut count = Words::new(&words[1..], QPEEK_USAGE);
-        let (newest_first, count) =
-            count.signed("count", "jobs", "-9007199254740992", MAX_COUNT)?;
+        let (newest_first, count) = parse_qpeek(&words[1..])?;
         let keys = host.node.peek(queue, count, newest_first);
         write_jobs(call.reply(), &host.node, &keys, false);
         Ok(())
     });
+}
+
+/// Whether QPEEK starts at the newest job, and how many it shows.
+pub fn parse_qpeek(words: &[&[u8]]) -> Result<(bool, u64), Error> {
+    Words::new(words, QPEEK_USAGE).signed("count", "jobs", "-9007199254740992", MAX_COUNT)
 }
 
 /// `QSTAT queue`
@@ -79,7 +82,7 @@ pub fn pause(call: &mut Call<'_>) {
 }
 
 /// What PAUSE is to set, or `None` when it only asks.
-fn parse_pause(words: &[&[u8]]) -> Result<Option<Pause>, Error> {
+pub fn parse_pause(words: &[&[u8]]) -> Result<Option<Pause>, Error> {
     let mut words = Words::new(words, PAUSE_USAGE);
     let mut pause = None;
     while let Some(word) = words.option()? {

@@ -121,7 +121,8 @@ impl Scan {
     }
 }
 
-fn parse_qscan(words: &[&[u8]]) -> Result<Scan, Error> {
+/// Reads the words after QSCAN.
+pub fn parse_qscan(words: &[&[u8]]) -> Result<Scan, Error> {
     let mut filter = QueueFilter::default();
     let mut common = Common::default();
     let mut words = Words::new(words, QSCAN_USAGE);
@@ -137,7 +138,8 @@ fn parse_qscan(words: &[&[u8]]) -> Result<Scan, Error> {
     Ok(common.scan(What::Queues(filter)))
 }
 
-fn parse_jscan(words: &[&[u8]]) -> Result<Scan, Error> {
+/// Reads the words after JSCAN.
+pub fn parse_jscan(words: &[&[u8]]) -> Result<Scan, Error> {
     let mut filter = JobFilter::default();
     let mut details = false;
     let mut common = Common::default();

@@ -258,7 +258,9 @@ fn a_lone_message_leaves_at_once_and_is_answered() {
 #[test]
 fn what_is_sent_together_shares_a_frame() {
     let mut link = Driven::up();
-    ["A", "B", "C"].map(|text| link.send(text));
+    ["A", "B", "C"].iter().for_each(|text| {
+        link.send(text);
+    });
     assert_eq!(link.output(), frame("ABC"));
     link.input(b"$1\r\n.\r\n");
     assert_eq!(link.events(), [answer(1, serials(1, 3), ".")]);
