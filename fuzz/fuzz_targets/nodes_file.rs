@@ -1,0 +1,4 @@
+//! See `nodes_file` in tests/fuzz.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| disque_fuzz_targets::nodes_file(bytes));

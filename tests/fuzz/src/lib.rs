@@ -1,0 +1,34 @@
+//! What the fuzz targets on the core do with an input.
+//!
+//! They stand here and not beside the fuzzer's entries in `fuzz/`, which need a
+//! nightly compiler, so that their corpora replay as ordinary tests.
+#![forbid(unsafe_code)]
+
+mod draw;
+mod nodes_file;
+mod operations;
+mod records;
+
+pub use nodes_file::nodes_file;
+pub use operations::operations;
+pub use records::records;
+
+#[cfg(test)]
+mod tests {
+    use disque_testing::corpus::replay;
+
+    #[test]
+    fn nodes_files_replay() {
+        replay("nodes_file", super::nodes_file);
+    }
+
+    #[test]
+    fn operations_replay() {
+        replay("operations", super::operations);
+    }
+
+    #[test]
+    fn records_replay() {
+        replay("records", super::records);
+    }
+}
