@@ -22,7 +22,11 @@ impl Worker {
         let slot = self.slots.get_mut(&id)?;
         match event {
             LinkEvent::Open => self.connect(id, now),
-            LinkEvent::Close => slot.close(self.poll.registry()),
+            LinkEvent::Close => {
+                // A lookup under way is for an attempt that is over.
+                slot.attempt += 1;
+                slot.close(self.poll.registry());
+            }
             LinkEvent::Greet => {
                 let greeting = self.owner.greet(slot.target);
                 slot.link.greet(now, greeting);

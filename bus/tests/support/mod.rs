@@ -1,5 +1,6 @@
 //! A scripted peer and an owner, for tests and measurements.
-#![allow(dead_code)]
+// Each user of it takes a part.
+#![allow(dead_code, unused_imports)]
 
 mod fake;
 mod node;

@@ -42,6 +42,8 @@ pub struct Node {
     pub owner: Arc<TestOwner>,
     bell: Receiver<()>,
     serial: u64,
+    /// The last message known to be answered.
+    pub answered: u64,
 }
 
 impl Node {
@@ -60,6 +62,7 @@ impl Node {
             owner,
             bell,
             serial,
+            answered: 0,
         }
     }
 
