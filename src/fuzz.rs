@@ -43,10 +43,18 @@ fn parse(command: &[u8], words: &[&[u8]]) -> Result<(), Error> {
             let texts: HashSet<_> = ids.iter().map(|id| id.text().to_vec()).collect();
             assert!(texts.iter().all(|text| words.contains(&&text[..])));
         }
-        b"pause" => drop(queues::parse_pause(words)?),
-        b"qpeek" => drop(queues::parse_qpeek(words)?),
-        b"qscan" => drop(scan::parse_qscan(words)?),
-        b"jscan" => drop(scan::parse_jscan(words)?),
+        b"pause" => {
+            queues::parse_pause(words)?;
+        }
+        b"qpeek" => {
+            queues::parse_qpeek(words)?;
+        }
+        b"qscan" => {
+            scan::parse_qscan(words)?;
+        }
+        b"jscan" => {
+            scan::parse_jscan(words)?;
+        }
         _ => {}
     }
     Ok(())

@@ -2,7 +2,7 @@
 //! timer wheel, and an index by name where there are names, kept in step.
 
 use crate::clock::Now;
-use crate::collections::{Full, KeyTable, HashSeed, Poll, Slab, Timed, TimerLinks, Wheel};
+use crate::collections::{Full, HashSeed, KeyTable, Poll, Slab, Timed, TimerLinks, Wheel};
 use crate::effects::WaiterId;
 use crate::job::Job;
 use crate::job_id::JobId;

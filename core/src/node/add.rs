@@ -125,7 +125,7 @@ impl Node {
                     Some(_) => Error::SyncAboveReplicate,
                     // The default is as many copies as there can be.
                     None => Error::NoRepl,
-                })
+                });
             }
             Some(Sync::Copies(n)) => n,
             Some(Sync::AllBut(n)) => replicate - n,
