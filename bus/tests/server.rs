@@ -60,6 +60,14 @@ fn down(node: &mut Node) -> DownReason {
     })
 }
 
+#[track_caller]
+fn refused(node: &mut Node) -> RefusalKind {
+    node.wait_for(|event| match event {
+        Event::Refused { refusal, .. } => Some(refusal.kind),
+        _ => None,
+    })
+}
+
 #[test]
 fn a_server_answers_frames() {
     let server = Server::start(echo());
@@ -170,10 +178,7 @@ fn a_server_that_cannot_write_is_asked_again_on_the_same_connection() {
         let mut node = Node::new(Settings::default());
         node.bus
             .set_peer(PEER, Address::new("127.0.0.1", server.port()));
-        node.wait_for(|event| match event {
-            Event::Refused { refusal, .. } => Some(assert_eq!(refusal.kind, kind)),
-            _ => None,
-        });
+        assert_eq!(refused(&mut node), kind);
         let before = node.bus.stats(PEER).unwrap().refused;
         while node.bus.stats(PEER).unwrap().refused < before + 3 {
             assert_eq!(node.event_within(Duration::from_millis(20)), None);
@@ -197,10 +202,7 @@ fn a_busy_server_is_asked_again() {
     );
     let mut client = server.client();
     client.send(&["EVAL", "while true do end", "0"]);
-    node.wait_for(|event| match event {
-        Event::Refused { refusal, .. } => Some(assert_eq!(refusal.kind, RefusalKind::Busy)),
-        _ => None,
-    });
+    assert_eq!(refused(&mut node), RefusalKind::Busy);
     server.client().run("SCRIPT KILL");
     node.up(PEER);
 }

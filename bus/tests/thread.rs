@@ -233,15 +233,16 @@ fn a_silent_peer_is_not_reachable() {
     fake.set_mode(Mode::Silent);
     let sent = node.put(peer, connection, "x");
     node.bus.flush();
-    node.wait_for(|event| match event {
+    let written = node.wait_for(|event| match event {
         Event::Down {
             reason: DownReason::TimedOut(TimedOut::Answer),
             written,
             dropped: 1,
             ..
-        } => Some(assert_eq!(*written, Some(sent))),
+        } => *written,
         _ => None,
     });
+    assert_eq!(written, sent);
     let handshake = DownReason::TimedOut(TimedOut::Handshake);
     assert_eq!(down(&mut node), handshake);
 }
@@ -275,14 +276,15 @@ fn a_refusing_peer_keeps_its_connection() {
     fake.set_mode(Mode::Reply(b"-LOADING busy with that\r\n".to_vec()));
     node.put(peer, connection, "x");
     node.bus.flush();
-    node.wait_for(|event| match event {
+    let kind = node.wait_for(|event| match event {
         Event::Refused {
             refusal,
             serials: Some(_),
             ..
-        } => Some(assert_eq!(refusal.kind, RefusalKind::Loading)),
+        } => Some(refusal.kind),
         _ => None,
     });
+    assert_eq!(kind, RefusalKind::Loading);
     assert!(matches!(down(&mut node), DownReason::Refused(_)));
     fake.set_mode(Mode::Echo);
     let connection = node.up(peer);

@@ -133,11 +133,13 @@ impl Link {
 impl Request {
     /// Whether a reply is of the type that answers the request.
     fn fits(&self, reply: &Reply) -> bool {
-        match (self, reply) {
-            (_, Reply::Error(_)) => true,
-            (Request::Step(Step::Auth | Step::Name), Reply::Status(_)) => true,
-            (Request::Step(Step::Hello) | Request::Frame { .. }, Reply::Bulk(_)) => true,
-            _ => false,
+        match self {
+            Request::Step(Step::Auth | Step::Name) => {
+                matches!(reply, Reply::Status(_) | Reply::Error(_))
+            }
+            Request::Step(Step::Hello) | Request::Frame { .. } => {
+                matches!(reply, Reply::Bulk(_) | Reply::Error(_))
+            }
         }
     }
 }
