@@ -13,6 +13,8 @@ module_path() {
   printf '%s/release/libdisque.so\n' "$(realpath -m "${CARGO_TARGET_DIR:-target}")"
 }
 
+# With the whole workspace, as the tests: what the module shares with them is then
+# built once, with the same features.
 build_module() {
-  cargo build --release --locked
+  cargo build --release --locked --workspace
 }
