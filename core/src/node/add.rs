@@ -120,12 +120,12 @@ impl Node {
         }
         let sync = match add.sync {
             None => replicate,
+            // The default is as many copies as there can be: too few nodes.
+            Some(Sync::Copies(n)) if n > replicate && add.replicate.is_none() => {
+                return Err(Error::NoRepl)
+            }
             Some(Sync::Copies(n) | Sync::AllBut(n)) if n > replicate => {
-                return Err(match add.replicate {
-                    Some(_) => Error::SyncAboveReplicate,
-                    // The default is as many copies as there can be.
-                    None => Error::NoRepl,
-                });
+                return Err(Error::SyncAboveReplicate)
             }
             Some(Sync::Copies(n)) => n,
             Some(Sync::AllBut(n)) => replicate - n,
