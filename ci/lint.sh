@@ -33,7 +33,7 @@ exported_symbols() {
   build_module || return 1
   local symbols stray
   symbols=$(nm -D --defined-only "$(module_path)" | awk '{ print $NF }')
-  stray=$(grep -vE '^(RedisModule_OnLoad|__(start|stop)_linkm2_.*)$' <<<"$symbols" || true)
+  stray=$(grep -vE '^(RedisModule_OnLoad|__(start|stop)_linkm[2e]_.*)$' <<<"$symbols" || true)
   if [ -n "$stray" ]; then
     echo "$stray"
     return 1
