@@ -21,12 +21,16 @@ build: ## Build the module, target/release/libdisque.so
 run: build ## Start a server with the module in the foreground, PORT=7711
 	$(or $(REDIS_SERVER),redis-server) --bind 127.0.0.1 --port $(PORT) --loadmodule $(abspath $(MODULE))
 
+.PHONY: cluster
+cluster: ## Start three joined servers in the foreground, from PORT=7711
+	@PORT=$(PORT) ci/cluster.sh
+
 .PHONY: demo
-demo: ## Build, then add, get and acknowledge jobs on a server of its own
+demo: ## Build, then add, get and acknowledge jobs on servers of its own
 	@ci/demo.sh
 
 .PHONY: test
-test: ## Run every test: units, properties, simulation, end to end
+test: ## Run every test: units, simulation, one server, several servers
 	@ci/test.sh
 
 .PHONY: lint

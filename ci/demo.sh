@@ -1,59 +1,30 @@
 #!/usr/bin/env bash
-# A short tour on a real server: adds, gets and acknowledges jobs, and shows one
-# that nobody acknowledges coming back. Every reply is checked; whatever happens,
-# what was started is stopped.
+# A short tour on three servers that know each other: adds, gets and acknowledges
+# jobs on one, shows one that nobody acknowledges coming back, and what the nodes
+# say of each other. Replies are checked; whatever happens, what was started is
+# stopped.
 source "$(dirname "$0")/lib.sh"
+source ci/servers.sh
 
 ci/needs.sh
 build_module
-module=$(module_path)
 
-directory=$(mktemp -d)
-server=
-stop() {
-  if [ -n "$server" ]; then
-    kill "$server" 2>/dev/null || true
-    wait "$server" 2>/dev/null || true
-  fi
-  rm -rf "$directory"
-}
-trap stop EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
-
-cli() { redis-cli --no-raw -p "$port" "$@"; }
-
-# The server itself finds out whether a port is free.
-start() {
-  for port in $(seq 7711 7760); do
-    # shellcheck disable=SC2086
-    ${REDIS_SERVER:-redis-server} --bind 127.0.0.1 --port "$port" --dir "$directory" \
-      --save '' --loadmodule "$module" >"$directory/log" 2>&1 &
-    server=$!
-    for _ in $(seq 1 200); do
-      if ! kill -0 "$server" 2>/dev/null; then
-        break
-      fi
-      if cli INFO server 2>/dev/null | grep -q "^process_id:$server"; then
-        return 0
-      fi
-      sleep 0.05
-    done
-    kill "$server" 2>/dev/null || true
-    wait "$server" 2>/dev/null || true
-    server=
-    if ! grep -q 'Address already in use' "$directory/log"; then
-      echo "the server did not start:"
-      cat "$directory/log"
-      exit 1
-    fi
-  done
-  echo "no free port between 7711 and 7760"
-  exit 1
-}
-
-# run COMMAND...: shows the command and its reply, which it leaves in $reply.
+# run COMMAND...: shows the command and its reply, which it leaves in $reply. The
+# server at $port is asked.
 run() {
+  print_command "$@"
+  reply=$(cli "$port" "$@")
+  print_reply
+}
+
+# The same for a reply that is lines of text.
+show() {
+  print_command "$@"
+  reply=$(redis-cli --raw -p "$port" "$@")
+  print_reply
+}
+
+print_command() {
   local word line=
   for word; do
     case $word in
@@ -61,8 +32,10 @@ run() {
       *) line+=" $word" ;;
     esac
   done
-  printf '>%s\n' "$line"
-  reply=$(cli "$@")
+  printf '%s>%s\n' "$port" "$line"
+}
+
+print_reply() {
   printf '%s\n' "$reply" | sed 's/^/  /'
 }
 
@@ -84,8 +57,29 @@ expect_id() {
 
 say() { printf '\n# %s\n' "$*"; }
 
-start
-echo "a server with the module listens on 127.0.0.1:$port"
+for _ in 1 2 3; do
+  start_server
+done
+port=${ports[0]}
+echo "three servers with the module listen on 127.0.0.1: ${ports[*]}"
+
+say "They do not know each other yet. One of them meets the other two."
+for other in "${ports[@]:1}"; do
+  run DISQUE MEET 127.0.0.1 "$other"
+  expect "OK" 'OK'
+done
+join_servers
+
+say "Now each knows all: id, address, flags, data epoch, silent ms, link, queued bytes."
+port=${ports[2]}
+show DISQUE NODES
+[ "$(grep -c ' connected ' <<<"$reply")" = "${#ports[@]}" ] || fail "three connected nodes"
+
+say "The list for clients: id, host, port and priority, 1 for a healthy node."
+run DISQUE HELLO
+[ "$(grep -c '4) "1"' <<<"$reply")" = "${#ports[@]}" ] || fail "three healthy nodes"
+
+port=${ports[0]}
 
 say "A producer adds a job; the reply is its id."
 run ADDJOB mail 'hello, world' 0
@@ -129,4 +123,16 @@ expect "the job, delivered once more" "1) 1) \"mail\"
 run ACKJOB "$id"
 expect "one job" '(integer) 1'
 
-say "That was all. The server is stopped."
+say "One of the others stops. The rest see it, and go on."
+kill "${servers[2]}"
+for _ in $(seq 1 200); do
+  redis-cli -p "$port" DISQUE NODES | grep -q disconnected && break
+  sleep 0.05
+done
+show DISQUE NODES
+[ "$(grep -c ' connected ' <<<"$reply")" = 2 ] || fail "two connected nodes"
+[ "$(grep -c ' disconnected ' <<<"$reply")" = 1 ] || fail "one disconnected node"
+run ADDJOB mail 'still here' 0
+expect_id
+
+say "That was all. The servers are stopped."

@@ -1,9 +1,12 @@
 #!/usr/bin/env bash
 # Simulates clusters from seeds; a failing seed prints itself.
-#   SEEDS=20000 ci/sim.sh    that many seeds
-#   SEED=123 ci/sim.sh       one seed again, with its events
+#   ci/sim.sh                     some seeds from a random start, which is printed
+#   SEEDS=20000 ci/sim.sh         that many
+#   SEED=123 ci/sim.sh            one seed again, with its last events if it fails
+#   SEED=123 SEEDS=10 ci/sim.sh   that one and the nine after it
 source "$(dirname "$0")/lib.sh"
 
 [ -z "${SEED:-}" ] || export SEED
 [ -z "${SEEDS:-}" ] || export SEEDS
+export DISQUE_SIM_START=${DISQUE_SIM_START:-random}
 cargo test --release --locked -p disque-core --test sim -- --nocapture

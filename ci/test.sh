@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
 # Builds the module and runs every test: units and properties of the core, the
-# simulation, the end-to-end tests on real servers. Arguments go to cargo test:
+# simulation, the links of the bus, the end-to-end tests on one server and on
+# several. Arguments go to cargo test:
 #   ci/test.sh                                       everything
-#   ci/test.sh -p disque --test e2e                  end to end only
+#   ci/test.sh -p disque-bus                         the links only
+#   ci/test.sh -p disque --test cluster              several servers only
+#   ci/test.sh -p disque --test e2e                  one server only
 #   ci/test.sh -p disque --test e2e -- pause::       one module of it
 #   REDIS_SERVER=/path/to/server ci/test.sh          on another server
 source "$(dirname "$0")/lib.sh"

@@ -20,20 +20,28 @@ pub const TOPICS: &[Topic] = &[
 /// Takes an event.
 pub fn on_event(ctx: &Ctx, event: Event) {
     match event {
-        Event::Cron => {}
-        // Told in every round of the event loop, and of no concern here.
-        Event::BeforeSleep | Event::AfterSleep => return,
-        Event::LoadingStarted(source) => with_host(ctx, |host| load::started(host, source, ctx)),
+        Event::Cron => check_alarm(ctx),
+        // Told in every round: nothing but the gate, and no alarm.
+        Event::AfterSleep => return with_host(ctx, Host::open_gate),
+        Event::BeforeSleep => return,
+        Event::LoadingStarted(source) => with_host(ctx, |host| {
+            host.close_links();
+            load::started(host, source, ctx);
+        }),
         Event::LoadingEnded => with_host(ctx, |host| load::ended(host, ctx)),
         Event::LoadingFailed => with_host(ctx, load::failed),
         Event::Shutdown => with_host(ctx, |host| {
-            identity::save(ctx, *host.node.identity(), true);
+            identity::save(ctx, &host.node.nodes_file(true));
+            host.close_links();
         }),
         Event::BecameMaster => with_host(ctx, |host| {
             host.set_passive(false);
             load::promoted(host, ctx);
         }),
-        Event::BecameReplica => with_host(ctx, |host| host.set_passive(true)),
+        Event::BecameReplica => with_host(ctx, |host| {
+            host.close_links();
+            host.set_passive(true);
+        }),
         Event::ConfigChanged => {
             with_host(ctx, |host| warnings::review(host, ctx));
             settings::apply(ctx);

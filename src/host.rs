@@ -6,14 +6,16 @@
 //! one record, and the alarm is set for what is due next. Callbacks of Redis in
 //! which nothing may change leave a [`Note`] for the next turn.
 
+use crate::bus::Links;
 use crate::commands::reply::write_jobs;
 use crate::ffi::{self, Blocked, Call, Ctx, Fate, MainCell, MainThread, Reply, StateError, Turn};
 use crate::persistence::identity;
 use crate::persistence::load::LoadState;
 use crate::scans::RunningScan;
-use crate::settings::{ModuleSettings, DEFAULTS};
+use crate::settings::ModuleSettings;
 use crate::warnings::Warning;
 use disque_core::clock::Now;
+use disque_core::cluster::{Contact, PeerKey};
 use disque_core::effects::{Answer, Effects, WaiterId};
 use disque_core::error::Error;
 use disque_core::memory::Pressure;
@@ -55,9 +57,14 @@ pub struct Host {
     pub warnings: Vec<Warning>,
     /// Scans that run in the background.
     pub scans: Vec<RunningScan>,
-    scans_started: u64,
-    /// What the nodes file says.
-    saved_identity: Identity,
+    own_clients: u64,
+    /// The links to other nodes; `None` while the server loads or stops, and on
+    /// a replica.
+    pub links: Option<Links>,
+    /// Clients whose DISQUE MEET is under way.
+    pub meetings: HashMap<WaiterId, (Contact, Option<Blocked>)>,
+    /// The changes of the table that the nodes file holds.
+    saved: (Identity, u64),
     /// The load that runs, if one does.
     pub load: LoadState,
     /// A Redis replica has no timers and delivers nothing: it follows.
@@ -78,6 +85,18 @@ enum Note {
 /// `run` validates, acts, and writes the reply; an error that it returns is the
 /// reply.
 pub fn command(
+    call: &mut Call<'_>,
+    run: impl FnOnce(&mut Host, Now, &mut Call<'_>) -> Result<(), Error>,
+) {
+    admin(call, |host, now, call| {
+        host.node.check_serving()?;
+        run(host, now, call)
+    });
+}
+
+/// The same for a command that runs also on a node that the cluster has
+/// forgotten.
+pub fn admin(
     call: &mut Call<'_>,
     run: impl FnOnce(&mut Host, Now, &mut Call<'_>) -> Result<(), Error>,
 ) {
@@ -108,10 +127,31 @@ pub fn query(
     let main = call.ctx().main();
     let done = HOST.with(main, |host| {
         let now = now();
-        if let Err(error) = run(host, now, call) {
+        let done = host
+            .node
+            .check_serving()
+            .and_then(|()| run(host, now, call));
+        if let Err(error) = done {
             call.reply().error(&error.to_string());
         }
         host.set_alarm(main, now);
+    });
+    if let Err(error) = done {
+        call.reply().error(&unavailable(error).to_string());
+    }
+}
+
+/// The same for a command that tells about the node itself, also when the
+/// cluster has forgotten it.
+pub fn look(
+    call: &mut Call<'_>,
+    run: impl FnOnce(&mut Host, Now, &mut Call<'_>) -> Result<(), Error>,
+) {
+    let main = call.ctx().main();
+    let done = HOST.with(main, |host| {
+        if let Err(error) = run(host, now(), call) {
+            call.reply().error(&error.to_string());
+        }
     });
     if let Err(error) = done {
         call.reply().error(&unavailable(error).to_string());
@@ -151,15 +191,17 @@ impl Host {
     /// A host for this node.
     pub fn new(node: Node, passive: bool) -> Host {
         Host {
-            saved_identity: *node.identity(),
+            links: None,
+            meetings: HashMap::new(),
+            saved: (*node.identity(), u64::MAX),
             node,
             fx: Effects::new(),
             waiting: HashMap::new(),
             receipts: HashMap::new(),
             notes: Vec::new(),
             scans: Vec::new(),
-            scans_started: 0,
-            settings: DEFAULTS,
+            own_clients: 0,
+            settings: ModuleSettings::default(),
             warnings: Vec::new(),
             load: LoadState::default(),
             passive,
@@ -176,13 +218,34 @@ impl Host {
         self.passive = passive;
     }
 
-    /// Writes the nodes file anew if a load has brought another identity.
-    pub fn identity_may_have_changed(&mut self, ctx: &Ctx) {
-        let identity = *self.node.identity();
-        if self.saved_identity != identity {
-            self.saved_identity = identity;
-            identity::save(ctx, identity, false);
+    /// Writes the nodes file anew if it lacks something.
+    pub fn save_nodes(&mut self, ctx: &Ctx) {
+        let current = (*self.node.identity(), self.node.cluster().changes());
+        if self.saved != current {
+            self.saved = current;
+            identity::save(ctx, &self.node.nodes_file(false));
         }
+    }
+
+    /// Sends what rests on records of the round that is over: they are written.
+    pub fn open_gate(&mut self) {
+        if let Some(links) = &mut self.links {
+            links.open_gate();
+        }
+    }
+
+    /// This node presents itself anew to the others: it is another one.
+    pub fn introduce(&mut self) {
+        if let Some(links) = &mut self.links {
+            links.introduce(&self.node);
+        }
+    }
+
+    /// Bytes that wait for another node.
+    pub fn queued_bytes(&self, key: PeerKey) -> u64 {
+        self.links
+            .as_ref()
+            .map_or(0, |links| links.queued_bytes(key))
     }
 
     /// Whether the client of a command may be made to wait.
@@ -191,11 +254,16 @@ impl Host {
         !(flags.multi() || flags.script() || flags.deny_blocking())
     }
 
-    /// A name for the client of a scan, which no waiter of the node has: theirs
-    /// count from below.
-    pub fn next_scan_client(&mut self) -> WaiterId {
-        self.scans_started += 1;
-        WaiterId(u64::MAX - self.scans_started)
+    /// A name for a client that waits for something else than jobs, which no
+    /// waiter of the node has: theirs count from below.
+    pub fn next_own_client(&mut self) -> WaiterId {
+        self.own_clients += 1;
+        WaiterId(u64::MAX - self.own_clients)
+    }
+
+    /// Whether this server may keep links to others.
+    pub fn may_have_links(&self) -> bool {
+        !self.passive && self.load.source.is_none()
     }
 
     /// Blocks the client of a GETJOB for which there is nothing. Where nothing
@@ -242,7 +310,11 @@ impl Host {
             return;
         }
         let started = ffi::mono_ms();
+        if self.links.is_none() && !self.node.cluster().is_alone() {
+            self.node.connect_all(&mut self.fx);
+        }
         self.act_on_notes(now());
+        let more_events = self.take_bus_events(turn.main(), now());
         loop {
             let now = now();
             self.node.run_due(now, STEPS, &mut self.fx);
@@ -254,6 +326,9 @@ impl Host {
             }
         }
         self.finish(turn, now());
+        if more_events {
+            ffi::poke(turn.main());
+        }
     }
 
     /// On a replica only memory is freed, and clients that Redis has sent away
@@ -271,6 +346,7 @@ impl Host {
 
     fn forget(&mut self, id: WaiterId, now: Now) {
         self.waiting.remove(&id);
+        self.meetings.remove(&id);
         self.drop_scan(id);
         self.node.forget_waiter(id, now);
     }
@@ -287,8 +363,22 @@ impl Host {
                 turn.log(ffi::Level::Warning, &text);
             }
         }
+        self.carry_out_bus(turn);
         self.fx.clear();
         self.set_alarm(turn.main(), now);
+    }
+
+    /// What concerns other nodes. Nearly always nothing.
+    fn carry_out_bus(&mut self, ctx: &Ctx) {
+        if !self.fx.news.is_empty() {
+            self.tell_news(ctx);
+        }
+        if self.saved.1 != self.node.cluster().changes() && self.load.source.is_none() {
+            self.save_nodes(ctx);
+        }
+        if !self.fx.bus.is_empty() {
+            self.carry_out_links(ctx);
+        }
     }
 
     /// Answers waiting clients as the node wants it.

@@ -5,6 +5,7 @@
 //! node's life inside the server, [`persistence`] for what survives it.
 
 mod acl;
+mod bus;
 mod commands;
 mod events;
 mod ffi;
@@ -37,14 +38,16 @@ fn load(ctx: &Ctx, args: Args<'_>) -> Result<(), String> {
         );
     }
     let file = identity::restore(ctx);
-    let node = Node::new(
+    let mut node = Node::new(
         file.identity,
         Settings::default(),
         ctx.random_bytes(),
         host::now(),
     );
+    node.restore_nodes(&file);
     let mut host = Host::new(node, ctx.flags().replica());
     host.load.after_clean_stop = file.clean_stop;
+    host.save_nodes(ctx);
     warnings::review(&mut host, ctx);
     HOST.put(ctx.main(), host)
         .map_err(|error| format!("cannot start the node: {error:?}"))?;
@@ -60,6 +63,7 @@ fn load(ctx: &Ctx, args: Args<'_>) -> Result<(), String> {
     settings::apply(ctx);
     ffi::register_data_type(ctx, snapshot::TYPE_NAME, snapshot::VERSION, snapshot::HOOKS)?;
     ffi::register_info(ctx, info::on_info)?;
+    ffi::poke(ctx.main());
     ffi::subscribe(ctx, events::TOPICS, events::on_event)?;
     commands::register_all(ctx)
 }

@@ -21,7 +21,7 @@ impl Host {
     pub fn start_scan(&mut self, scan: Scan, call: &mut Call<'_>) -> Result<(), Error> {
         let user = Subject::of(call.ctx()).name().map(<[u8]>::to_vec);
         let main = call.ctx().main();
-        let client = self.next_scan_client();
+        let client = self.next_own_client();
         let blocked = call.block(client.0).map_err(|_| Error::Internal)?;
         if let Some(mut answer) = blocked.begin_answer(main) {
             let reply = answer.reply();

@@ -4,7 +4,9 @@
 //! finds, and clears it. The buffers keep their room, so that a call that adds
 //! or delivers a job allocates nothing for its effects.
 
+use crate::cluster::PeerKey;
 use crate::error::Error;
+use crate::message::{encode_message, Message};
 use crate::record::RecordBatch;
 
 /// A client that waits for its answer: the name under which the core and its
@@ -40,10 +42,85 @@ pub struct Effects {
     pub records: RecordBatch,
     /// Waiting clients to answer. They no longer wait.
     pub answers: Vec<(WaiterId, Answer)>,
+    /// What the links to other nodes are to do.
+    pub bus: Vec<BusAction>,
+    /// What an operator should read in the log.
+    pub news: Vec<News>,
     delivered: Vec<u32>,
 }
 
+/// Something for the links.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BusAction {
+    /// Connect to a node of the table, or connect anew where it is now.
+    Connect(PeerKey),
+    /// Close the connection: the node is no longer in the table.
+    Disconnect(PeerKey),
+    /// Send a message to a node.
+    Send {
+        /// To whom.
+        to: PeerKey,
+        /// The encoded message.
+        message: Vec<u8>,
+        /// Whether it rests on a record of this turn: it leaves only once that
+        /// is written.
+        gated: bool,
+    },
+}
+
+/// A change that is worth a line in the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum News {
+    /// A node came to the table.
+    Joined([u8; 20]),
+    /// A node left the table.
+    Left([u8; 20]),
+    /// The link to a node is up.
+    LinkUp([u8; 20]),
+    /// The link to a node is closed.
+    LinkDown {
+        /// Which.
+        id: [u8; 20],
+        /// Why.
+        reason: String,
+    },
+    /// A node answers with an error.
+    Refused {
+        /// Which.
+        id: [u8; 20],
+        /// Its error.
+        error: String,
+    },
+    /// A message made no sense.
+    BadMessage {
+        /// Whose.
+        from: [u8; 20],
+        /// Why.
+        reason: String,
+    },
+    /// A DISQUE MEET whose client did not wait has failed.
+    NotMet(String),
+    /// The cluster has forgotten this node.
+    WasForgotten,
+}
+
 impl Effects {
+    pub(crate) fn send(&mut self, to: PeerKey, message: &Message<'_>) {
+        self.bus.push(BusAction::Send {
+            to,
+            message: encode_message(message),
+            gated: false,
+        });
+    }
+
+    pub(crate) fn send_gated(&mut self, to: PeerKey, message: Vec<u8>) {
+        self.bus.push(BusAction::Send {
+            to,
+            message,
+            gated: true,
+        });
+    }
+
     /// Nothing to do, no room taken.
     pub fn new() -> Effects {
         Effects::default()
@@ -51,13 +128,18 @@ impl Effects {
 
     /// Whether there is nothing to do.
     pub fn is_empty(&self) -> bool {
-        self.records.is_empty() && self.answers.is_empty()
+        self.records.is_empty()
+            && self.answers.is_empty()
+            && self.bus.is_empty()
+            && self.news.is_empty()
     }
 
     /// Forgets everything and keeps the room.
     pub fn clear(&mut self) {
         self.records.clear();
         self.answers.clear();
+        self.bus.clear();
+        self.news.clear();
         self.delivered.clear();
     }
 

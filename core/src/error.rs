@@ -15,6 +15,20 @@ pub enum Error {
     MaxLen,
     /// The queue takes no jobs now.
     Paused,
+    /// The cluster has forgotten this node.
+    Forgotten,
+    /// DISQUE MEET names an address of this node.
+    MeetsItself,
+    /// DISQUE MEET found a node that was forgotten.
+    MeetsForgotten,
+    /// DISQUE MEET found no node that can be met; says why.
+    CannotMeet(String),
+    /// DISQUE FORGET names this node.
+    ForgetsItself,
+    /// No node of the table has this id.
+    UnknownNode,
+    /// The table of nodes is full.
+    TooManyNodes,
     /// This node is leaving its cluster.
     Leaving,
     /// No such job on this node.
@@ -81,6 +95,17 @@ impl fmt::Display for Error {
             }
             Error::MaxLen => "MAXLEN Queue is already as long as MAXLEN allows",
             Error::Paused => "PAUSED Queue is paused in: it takes no jobs now, try later",
+            Error::Forgotten => {
+                "FORGOTTEN The cluster has forgotten this node: DISQUE RESET makes it a new one"
+            }
+            Error::MeetsItself => "ERR this node cannot meet itself: give another node's address",
+            Error::MeetsForgotten => {
+                "ERR that node was forgotten: DISQUE RESET there makes it a new one"
+            }
+            Error::CannotMeet(why) => return write!(f, "ERR cannot meet: {why}"),
+            Error::ForgetsItself => "ERR this node cannot forget itself: use another node",
+            Error::UnknownNode => "ERR unknown node, see DISQUE NODES",
+            Error::TooManyNodes => "ERR the cluster has as many nodes as it can (256)",
             Error::Leaving => "LEAVING This node is leaving its cluster, use another one",
             Error::NoJob => "NOJOB Job not known on this node",
             Error::Acked => "ACKED Job is already acknowledged",

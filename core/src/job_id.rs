@@ -147,6 +147,13 @@ pub(crate) fn hex_from(bytes: &[u8], text: &mut [u8]) {
     }
 }
 
+/// The digits as a text.
+pub(crate) fn hex_text(bytes: &[u8]) -> String {
+    let mut digits = vec![0; bytes.len() * 2];
+    hex_from(bytes, &mut digits);
+    digits.into_iter().map(char::from).collect()
+}
+
 /// Reads lowercase hex digits; `None` for any other character.
 pub(crate) fn hex_to(text: &[u8], bytes: &mut [u8]) -> Option<()> {
     for (pair, byte) in text.chunks_exact(2).zip(bytes) {

@@ -9,12 +9,14 @@
 #![forbid(unsafe_code)]
 
 pub mod clock;
+pub mod cluster;
 pub mod collections;
 pub mod effects;
 pub mod error;
 pub mod job;
 pub mod job_id;
 pub mod memory;
+pub mod message;
 pub mod node;
 pub mod nodes_file;
 pub mod queue;

@@ -3,23 +3,30 @@
 //! A text of `name value` lines that ends in a checksum over the lines before
 //! it. It is read with suspicion: a file that is not exactly as written is none.
 
-use crate::job_id::hex_from;
+use crate::cluster::Contact;
+use crate::job_id::hex_text;
 use crate::node::Identity;
 use std::fmt::Write;
 
 /// What the file holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodesFile {
     /// The node's identity; what stands in the data goes before it.
     pub identity: Identity,
+    /// How often the node has started.
+    pub incarnation: u64,
     /// Whether the server wrote everything down and stopped. Taken back as soon
     /// as it starts again.
     pub clean_stop: bool,
+    /// The other nodes of the table.
+    pub nodes: Vec<(Identity, Contact)>,
+    /// Nodes that were forgotten: id, data epoch, wall-clock ms up to which.
+    pub forgotten: Vec<([u8; 20], u64, u64)>,
 }
 
 const TITLE: &str = "disque-nodes 1";
 /// A file that is longer than this was not written by [`NodesFile::to_text`].
-pub const MAX_LEN: usize = 4096;
+pub const MAX_LEN: usize = 512 << 10;
 
 impl NodesFile {
     /// The whole text of the file.
@@ -28,11 +35,20 @@ impl NodesFile {
         let mut text = format!("{TITLE}\nid {}\n", self.identity.hex());
         let clean = if self.clean_stop { "yes" } else { "no" };
         // Writing to a String cannot fail.
-        let _ = write!(text, "epoch {epoch}\nterm {term}\nclean-stop {clean}\n");
+        let _ = write!(
+            text,
+            "epoch {epoch}\nterm {term}\nincarnation {}\nclean-stop {clean}\n",
+            self.incarnation
+        );
+        for (node, contact) in &self.nodes {
+            let (id, Contact { host, port }) = (node.hex(), contact);
+            let _ = writeln!(text, "node {id} {} {} {port} {host}", node.epoch, node.term);
+        }
+        for (id, epoch, until) in &self.forgotten {
+            let _ = writeln!(text, "forgotten {} {epoch} {until}", hex_text(id));
+        }
         let checksum = checksum(&text);
-        text.push_str("checksum ");
-        text.push_str(&checksum);
-        text.push('\n');
+        let _ = writeln!(text, "checksum {checksum}");
         text
     }
 
@@ -57,37 +73,80 @@ impl NodesFile {
         let id = value("id").and_then(|hex| Identity::parse_hex(hex.as_bytes()));
         let epoch = value("epoch").and_then(|n| n.parse().ok());
         let term = value("term").and_then(|n| n.parse().ok());
+        let incarnation = value("incarnation").and_then(|n| n.parse().ok());
         let clean_stop = match value("clean-stop") {
             Some("yes") => true,
             Some("no") => false,
             _ => return Err("clean-stop is neither yes nor no"),
         };
-        let file = NodesFile {
+        let mut file = NodesFile {
             identity: Identity {
                 id: id.ok_or("no node id")?,
                 epoch: epoch.ok_or("no epoch")?,
                 term: term.ok_or("no term")?,
             },
+            incarnation: incarnation.ok_or("no incarnation")?,
             clean_stop,
+            nodes: Vec::new(),
+            forgotten: Vec::new(),
         };
-        // Numbers with signs and zeros in front, lines after the last.
+        for line in lines {
+            file.take_line(line).ok_or("a line makes no sense")?;
+        }
+        // Numbers with signs and zeros in front, lines in another order.
         if file.to_text() != text {
             return Err("not as it is written");
         }
         Ok(file)
     }
+
+    fn take_line(&mut self, line: &str) -> Option<()> {
+        let mut words = line.splitn(6, ' ');
+        let kind = words.next()?;
+        let id = Identity::parse_hex(words.next()?.as_bytes())?;
+        let mut number = || words.next()?.parse::<u64>().ok();
+        let (first, second) = (number()?, number()?);
+        match kind {
+            "node" => {
+                let port = u16::try_from(number()?).ok()?;
+                let identity = Identity {
+                    id,
+                    epoch: first,
+                    term: second,
+                };
+                let host = words.next()?.into();
+                self.nodes.push((identity, Contact { host, port }));
+            }
+            "forgotten" => self.forgotten.push((id, first, second)),
+            _ => return None,
+        }
+        Some(())
+    }
 }
 
 fn checksum(text: &str) -> String {
-    let mut digits = [0; 8];
-    hex_from(&crc32fast::hash(text.as_bytes()).to_be_bytes(), &mut digits);
-    digits.iter().map(|&b| char::from(b)).collect()
+    hex_text(&crc32fast::hash(text.as_bytes()).to_be_bytes())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    fn identity(n: u8) -> Identity {
+        Identity {
+            id: [n; 20],
+            epoch: u64::from(n),
+            term: 0,
+        }
+    }
+
+    fn contact(host: &str, port: u16) -> Contact {
+        Contact {
+            host: host.into(),
+            port,
+        }
+    }
 
     fn file() -> NodesFile {
         NodesFile {
@@ -96,7 +155,13 @@ mod tests {
                 epoch: u64::MAX,
                 term: 3,
             },
+            incarnation: 7,
             clean_stop: true,
+            nodes: vec![
+                (identity(1), contact("10.0.0.1", 1)),
+                (identity(2), contact("a host", 65_535)),
+            ],
+            forgotten: vec![([9; 20], 4, 5)],
         }
     }
 

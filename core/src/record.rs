@@ -10,6 +10,7 @@
 //! process reads them.
 
 use crate::job_id::JobId;
+use crate::message::Listing;
 use bincode::config::{self, Configuration, Limit};
 use bincode::{BorrowDecode, Encode};
 use std::fmt;
@@ -80,6 +81,24 @@ pub enum Record<'a> {
         /// Which.
         id: JobId,
     },
+    /// A node of the cluster.
+    Known(Listing<'a>),
+    /// A node is no longer in the table.
+    NodeGone {
+        /// Its id.
+        id: [u8; 20],
+    },
+    /// A node was forgotten, with its data.
+    Forgotten {
+        /// Its id.
+        id: [u8; 20],
+        /// The data epoch that is gone.
+        epoch: u64,
+        /// Up to when this is remembered.
+        until: u64,
+    },
+    /// The node became a new one: its table is empty.
+    Reset,
 }
 
 /// The identity of a node, as written down.

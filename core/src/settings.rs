@@ -18,6 +18,13 @@ pub struct Settings {
     pub default_replicate: u64,
     /// The least REPLICATE that is taken when fewer nodes are reachable.
     pub default_replicate_min: u64,
+    /// A node that answers nothing for this long, in ms, is unreachable.
+    pub node_timeout_ms: u64,
+    /// The name or address under which others reach this node; empty for what
+    /// they see.
+    pub announce_host: String,
+    /// The port at which others reach this node.
+    pub announce_port: u16,
     /// Milliseconds after which a queue that nothing uses is dropped.
     pub queue_idle_ms: u64,
     /// Whether at-most-once jobs that may have been delivered before a crash
@@ -35,6 +42,9 @@ impl Default for Settings {
             max_memory: 0,
             default_replicate: 3,
             default_replicate_min: 1,
+            node_timeout_ms: 5_000,
+            announce_host: String::new(),
+            announce_port: 0,
             queue_idle_ms: 300_000,
             deliver_after_crash: false,
         }

@@ -4,9 +4,8 @@ use super::reply::clamp;
 use super::words::Keyword;
 use super::{words_of, TABLE};
 use crate::ffi::{Call, Level};
-use crate::host::{command, query, RECORD_COMMAND};
+use crate::host::{admin, look, RECORD_COMMAND};
 use crate::info::{figures, Figure};
-use crate::persistence::identity::port;
 use crate::persistence::load::damaged;
 use disque_core::error::Error;
 
@@ -20,64 +19,18 @@ fn check_count(words: &[&[u8]], max: usize, usage: &'static str) -> Result<(), E
     Err(Error::Syntax(usage))
 }
 
-/// `DISQUE HELLO`
-pub fn hello(call: &mut Call<'_>) {
-    query(call, |host, _, call| {
-        let id = host.node.identity().hex();
-        let priority = if host.node.is_leaving() { "100" } else { "1" };
-        let (address, port) = (own_address(call), port(call.ctx()).to_string());
-        let reply = call.reply();
-        reply.array(3);
-        reply.integer(1);
-        reply.bulk(&id);
-        reply.array(4);
-        for part in [
-            id.as_bytes(),
-            &address,
-            port.as_bytes(),
-            priority.as_bytes(),
-        ] {
-            reply.bulk(part);
-        }
-        Ok(())
-    });
-}
-
 /// `DISQUE MYID`
 pub fn myid(call: &mut Call<'_>) {
-    query(call, |host, _, call| {
+    look(call, |host, _, call| {
         let id = host.node.identity().hex();
         call.reply().bulk(id);
         Ok(())
     });
 }
 
-/// `DISQUE NODES`
-pub fn nodes(call: &mut Call<'_>) {
-    query(call, |host, _, call| {
-        let identity = host.node.identity();
-        let address = own_address(call);
-        let flags = if host.node.is_leaving() {
-            "myself,leaving"
-        } else {
-            "myself"
-        };
-        // id, address, flags, epoch, ms since last heard, link, bytes queued.
-        let line = format!(
-            "{} {}:{} {flags} {} 0 connected 0\n",
-            identity.hex(),
-            String::from_utf8_lossy(&address),
-            port(call.ctx()),
-            identity.epoch,
-        );
-        call.reply().bulk(line);
-        Ok(())
-    });
-}
-
 /// `DISQUE INFO [field]`
 pub fn info(call: &mut Call<'_>) {
-    query(call, |host, _, call| {
+    look(call, |host, _, call| {
         let words = words_of(call);
         check_count(&words, 2, "DISQUE INFO [field]")?;
         let all = figures(host);
@@ -110,7 +63,7 @@ fn write_figure(reply: &mut crate::ffi::Reply<'_>, figure: Figure) {
 
 /// `DISQUE FLUSHALL`
 pub fn flushall(call: &mut Call<'_>) {
-    command(call, |host, now, call| {
+    admin(call, |host, now, call| {
         host.node.flush(now, &mut host.fx);
         call.reply().simple("OK");
         Ok(())
@@ -119,7 +72,7 @@ pub fn flushall(call: &mut Call<'_>) {
 
 /// `DISQUE LEAVING [yes|no]`
 pub fn leaving(call: &mut Call<'_>) {
-    command(call, |host, now, call| {
+    admin(call, |host, now, call| {
         let words = words_of(call);
         check_count(&words, 2, LEAVING_USAGE)?;
         let Some(word) = words.get(1) else {
@@ -168,7 +121,7 @@ pub fn record(call: &mut Call<'_>) {
         call.reply().error(&Error::InternalCommand.to_string());
         return;
     }
-    command(call, |host, now, call| {
+    admin(call, |host, now, call| {
         let batch = call.args().get(1).ok_or(Error::Internal)?;
         host.load.commands += 1;
         if let Err(error) = host.node.apply(now, batch) {
@@ -204,7 +157,7 @@ fn give_up(from_primary: bool) {
 }
 
 /// The address that others may try: the first one that this server is bound to.
-fn own_address(call: &Call<'_>) -> Vec<u8> {
+pub fn own_address(call: &Call<'_>) -> Vec<u8> {
     let bind = call.ctx().config(c"bind").unwrap_or_default();
     bind.split(|&c| c == b' ')
         .map(|address| address.strip_prefix(b"-").unwrap_or(address))

@@ -3,6 +3,7 @@
 //! runs it on the node, and writes the reply.
 
 pub mod addjob;
+pub mod cluster;
 pub mod disque;
 pub mod getjob;
 pub mod ids;
@@ -66,6 +67,7 @@ const BLOCKING: &CStr = c"write blocking";
 const READ: &CStr = c"readonly";
 const FAST_READ: &CStr = c"readonly fast";
 const ADMIN: &CStr = c"admin write";
+const BUS: &CStr = c"write no-monitor no-slowlog deny-script";
 const INTERNAL: &CStr = c"write no-monitor no-slowlog deny-script allow-loading";
 
 /// The ACL categories that go with the flags.
@@ -202,7 +204,7 @@ pub static TABLE: &[Listed] = &[
         "DISQUE HELLO",
         (c"hello", FAST_READ, 2, c"O(1)"),
         c"Returns the nodes of the cluster, this one included",
-        Entry::of(disque::hello),
+        Entry::of(cluster::hello),
     ),
     listed(
         "DISQUE MYID",
@@ -214,7 +216,25 @@ pub static TABLE: &[Listed] = &[
         "DISQUE NODES",
         (c"nodes", FAST_READ, 2, c"O(1)"),
         c"Returns what this node knows of each node, a line each",
-        Entry::of(disque::nodes),
+        Entry::of(cluster::nodes),
+    ),
+    listed(
+        cluster::MEET_USAGE,
+        (c"meet", ADMIN, 4, c"O(1)"),
+        c"Makes this node and the one at the address one cluster",
+        Entry::of(cluster::meet),
+    ),
+    listed(
+        "DISQUE FORGET id",
+        (c"forget", ADMIN, 3, c"O(N) in the nodes"),
+        c"Takes a node out of the cluster for good, with its data",
+        Entry::of(cluster::forget),
+    ),
+    listed(
+        "DISQUE RESET",
+        (c"reset", ADMIN, 2, c"O(N) in the nodes"),
+        c"Makes this node a new one, without jobs and without a cluster",
+        Entry::of(cluster::reset),
     ),
     listed(
         "DISQUE INFO [field]",
@@ -267,7 +287,17 @@ pub fn register_all(ctx: &Ctx) -> Result<(), String> {
         entry: Entry::of(disque::record),
     };
     register(ctx, commands.iter().map(|listed| &listed.spec))?;
-    register(ctx, [&internal])?;
+    let bus = CommandSpec {
+        name: c"disque.bus",
+        flags: BUS,
+        arity: -2,
+        summary: c"Internal: a frame of messages from another node",
+        complexity: c"O(1) for each message",
+        since: SINCE,
+        categories: categories(BUS),
+        entry: Entry::of(cluster::bus),
+    };
+    register(ctx, [&internal, &bus])?;
     let specs = subcommands.iter().map(|listed| &listed.spec);
     register_container(ctx, c"disque", c"The node and its cluster", specs)
 }

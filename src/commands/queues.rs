@@ -72,8 +72,12 @@ pub fn pause(call: &mut Call<'_>) {
         let queue = allowed_queue(call, Access::Write)?;
         host.node.check_queue_name(queue)?;
         let words = words_of(call);
-        if let Some(pause) = parse_pause(&words[1..])? {
+        let asked = parse_pause(&words[1..])?;
+        if let Some(pause) = asked.pause {
             host.node.pause(now, queue, pause, &mut host.fx)?;
+        }
+        if asked.broadcast {
+            host.node.broadcast_pause(queue, &mut host.fx);
         }
         let state = host.node.pause_state(queue).name();
         call.reply().simple(state);
@@ -81,25 +85,36 @@ pub fn pause(call: &mut Call<'_>) {
     });
 }
 
-/// What PAUSE is to set, or `None` when it only asks.
-pub fn parse_pause(words: &[&[u8]]) -> Result<Option<Pause>, Error> {
+/// What PAUSE is to do.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct AskedPause {
+    /// What to set, or `None` when it only asks.
+    pause: Option<Pause>,
+    /// Whether other nodes are to do the same.
+    broadcast: bool,
+}
+
+pub fn parse_pause(words: &[&[u8]]) -> Result<AskedPause, Error> {
     let mut words = Words::new(words, PAUSE_USAGE);
-    let mut pause = None;
+    let mut asked = AskedPause::default();
     while let Some(word) = words.option()? {
         let (input, output) = match word.as_bytes() {
             b"IN" => (true, false),
             b"OUT" => (false, true),
             b"ALL" => (true, true),
             b"NONE" => (false, false),
-            // Everybody is told: without peers there is nobody else.
-            b"STATE" | b"BCAST" => continue,
+            b"BCAST" => {
+                asked.broadcast = true;
+                continue;
+            }
+            b"STATE" => continue,
             _ => return Err(words.unknown()),
         };
-        let set = pause.get_or_insert_with(Pause::default);
+        let set = asked.pause.get_or_insert_with(Pause::default);
         set.input |= input;
         set.output |= output;
     }
-    Ok(pause)
+    Ok(asked)
 }
 
 /// The queue that the first word names, if the user may use it.
@@ -115,7 +130,7 @@ mod tests {
 
     fn parse(text: &str) -> Result<Option<&'static str>, Error> {
         let words: Vec<&[u8]> = text.split_whitespace().map(str::as_bytes).collect();
-        parse_pause(&words).map(|pause| pause.map(Pause::name))
+        parse_pause(&words).map(|asked| asked.pause.map(Pause::name))
     }
 
     #[test]

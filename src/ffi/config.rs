@@ -30,10 +30,6 @@ pub enum Unit {
 }
 
 /// How a text is treated.
-#[expect(
-    dead_code,
-    reason = "the password of the links between nodes will be Secret"
-)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Secrecy {
     /// As any other.
@@ -62,10 +58,6 @@ pub enum Value {
         set: fn(MainThread, bool) -> Result<(), String>,
     },
     /// Any bytes.
-    #[expect(
-        dead_code,
-        reason = "address and password of the links between nodes are texts"
-    )]
     Text {
         default: &'static CStr,
         secrecy: Secrecy,

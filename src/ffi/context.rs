@@ -119,6 +119,21 @@ impl Ctx {
         unsafe { need(raw::RedisModule_GetClientId)(self.as_ptr()) }
     }
 
+    /// The address from which the client behind the call has connected. `None`
+    /// for a client without a connection, or on a local socket.
+    pub fn client_host(&self) -> Option<String> {
+        // SAFETY: all-zero is a value of this plain structure of numbers and bytes.
+        let mut info: raw::RedisModuleClientInfoV1 = unsafe { std::mem::zeroed() };
+        info.version = 1;
+        let place: *mut raw::RedisModuleClientInfoV1 = &mut info;
+        // SAFETY: a structure of the version that it names.
+        let status =
+            unsafe { need(raw::RedisModule_GetClientInfoById)(place.cast(), self.client_id()) };
+        let text = info.addr.map(|byte| byte as u8);
+        let text = CStr::from_bytes_until_nul(&text).ok()?.to_str().ok()?;
+        (ok(status) && !text.is_empty() && !text.starts_with('/')).then(|| text.into())
+    }
+
     /// True while the server wants no writes outside of client commands: during
     /// `CLIENT PAUSE ... WRITE`, a failover, a shutdown that waits for
     /// replicas. [`Turn::replicate`] from a timer would kill the server then.
@@ -268,6 +283,22 @@ impl Deref for Turn {
 
     fn deref(&self) -> &Ctx {
         &self.ctx
+    }
+}
+
+/// Writes a line to the server's log, on any thread.
+pub fn log_from_any_thread(level: Level, text: &str) {
+    log_raw(std::ptr::null_mut(), level, text.as_bytes());
+}
+
+/// Keeps signals away from the calling thread: they are the main thread's.
+pub fn block_signals() {
+    // SAFETY: a set of signals that is filled before it is used; the old one is
+    // not asked for.
+    unsafe {
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &all, std::ptr::null_mut());
     }
 }
 

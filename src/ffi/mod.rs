@@ -44,13 +44,13 @@ pub use blocking::{
 };
 pub use clock::{mono_ms, wall_ms};
 pub use command::{register, register_container, Call, CommandSpec, Entry};
-pub use config::{register_settings, Setting, Unit, Value};
-pub use context::{Ctx, Level, Turn};
+pub use config::{register_settings, Secrecy, Setting, Unit, Value};
+pub use context::{block_signals, log_from_any_thread, Ctx, Level, Turn};
 pub use events::{subscribe, Event, Source, Topic};
 pub use hello::redirect_bare_hello;
 pub use info::{register_info, Info, Reason};
 pub use main_cell::{MainCell, MainThread, StateError};
 pub use persistence::{register_data_type, AuxHooks, RdbReader, RdbWriter};
 pub use reply::Reply;
-pub use timer::{arm, disarm, install as install_timer, poke};
+pub use timer::{arm, disarm, install as install_timer, poke, waker, Waker};
 pub use verdicts::remember_verdicts;

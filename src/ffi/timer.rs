@@ -121,10 +121,6 @@ pub fn poke(_main: MainThread) {
 }
 
 /// A handle with which any thread can ask for a turn.
-#[expect(
-    dead_code,
-    reason = "for the thread that serves the links between nodes"
-)]
 pub fn waker() -> Waker {
     Waker(())
 }
@@ -133,10 +129,6 @@ pub fn waker() -> Waker {
 #[derive(Clone)]
 pub struct Waker(());
 
-#[expect(
-    dead_code,
-    reason = "for the thread that serves the links between nodes"
-)]
 impl Waker {
     /// Rings. What the caller published before (a message in a queue) is
     /// visible to the turn that follows. One system call at most per turn.

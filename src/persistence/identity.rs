@@ -4,7 +4,7 @@
 //! What stands in the loaded data goes before it. The file serves a node
 //! without data, and carries the mark of a clean stop.
 
-use crate::ffi::{Ctx, Level};
+use crate::ffi::{wall_ms, Ctx, Level};
 use disque_core::node::Identity;
 use disque_core::nodes_file::{NodesFile, MAX_LEN};
 use std::ffi::OsStr;
@@ -14,7 +14,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// Reads the file, or makes a new identity where there is none that can be
-/// used. The mark of a clean stop is taken back.
+/// used. The mark of a clean stop holds until the file is saved again.
 pub fn restore(ctx: &Ctx) -> NodesFile {
     let found = match read(&path(ctx)) {
         Ok(file) => file,
@@ -25,17 +25,12 @@ pub fn restore(ctx: &Ctx) -> NodesFile {
             fresh(ctx)
         }
     };
-    save(ctx, found.identity, false);
     found
 }
 
 /// Writes the file anew. A failure is logged and otherwise without effect: the
 /// next start finds what the data say.
-pub fn save(ctx: &Ctx, identity: Identity, clean_stop: bool) {
-    let file = NodesFile {
-        identity,
-        clean_stop,
-    };
+pub fn save(ctx: &Ctx, file: &NodesFile) {
     let path = path(ctx);
     if let Err(error) = replace(&path, file.to_text().as_bytes()) {
         let text = format!("cannot write {}: {error}", path.display());
@@ -50,7 +45,12 @@ fn fresh(ctx: &Ctx) -> NodesFile {
             epoch: u64::from_le_bytes(ctx.random_bytes()),
             term: 0,
         },
+        // Others remember the last one: where the file is lost and the data are
+        // not, and on a replica that is promoted, it must still grow.
+        incarnation: wall_ms(),
         clean_stop: false,
+        nodes: Vec::new(),
+        forgotten: Vec::new(),
     }
 }
 

@@ -37,7 +37,8 @@ pub fn ended(host: &mut Host, ctx: &Ctx) {
     if host.load.broken {
         return;
     }
-    host.identity_may_have_changed(ctx);
+    host.save_nodes(ctx);
+    host.introduce();
     if host.is_passive() {
         return;
     }

@@ -3,7 +3,7 @@
 //! In the documents stands
 //! - a job id or node id: the first time it stands for any, and from then on
 //!   for the same one, also in commands;
-//! - `7711`: the port of the server;
+//! - `7711`: the port of the server, `7712`, `7713`: those of further ones;
 //! - `~N`: any number from N/2 to 2N;
 //! - `<any>`: any word;
 //! - `<name>`: any word, and from then on the same one, also in commands;
@@ -11,19 +11,22 @@
 
 use std::collections::HashMap;
 
-/// The port that documents show.
-const PORT: &str = "7711";
+/// The port of the first server, as documents show it.
+const FIRST_PORT: u16 = 7711;
 
-/// What ids of a document stand for.
+/// What ids and ports of a document stand for.
+#[derive(Clone)]
 pub struct Names {
-    port: String,
+    /// As the document shows them, and as they are.
+    ports: Vec<(String, String)>,
     actual: HashMap<String, String>,
 }
 
 impl Names {
-    pub fn new(port: u16) -> Names {
+    pub fn new(ports: impl IntoIterator<Item = u16>) -> Names {
+        let pair = |(shown, actual): (u16, u16)| (shown.to_string(), actual.to_string());
         Names {
-            port: port.to_string(),
+            ports: (FIRST_PORT..).zip(ports).map(pair).collect(),
             actual: HashMap::new(),
         }
     }
@@ -31,11 +34,32 @@ impl Names {
     /// A command of a document as it must be sent. Ids that were not seen stay
     /// as they are: nobody knows them.
     pub fn fill_in(&self, command: &str) -> String {
-        let mut filled = command.replace(PORT, &self.port);
+        let mut filled = self.fill_in_ports(command);
         for (shown, actual) in &self.actual {
             filled = filled.replace(shown, actual);
         }
         filled
+    }
+
+    /// In one pass: the port of one server may look like that of another one.
+    fn fill_in_ports(&self, mut text: &str) -> String {
+        let mut filled = String::new();
+        while let Some(c) = text.chars().next() {
+            let len = if let Some((shown, actual)) = self.port(text) {
+                filled.push_str(actual);
+                shown.len()
+            } else {
+                filled.push(c);
+                c.len_utf8()
+            };
+            text = &text[len..];
+        }
+        filled
+    }
+
+    /// The port at the start of a text, as it is shown and as it is.
+    fn port(&self, text: &str) -> Option<&(String, String)> {
+        self.ports.iter().find(|(shown, _)| text.starts_with(shown))
     }
 
     /// Whether the lines are those that the document shows.
@@ -62,8 +86,8 @@ impl Names {
                     return false;
                 };
                 (id.len(), found)
-            } else if shown.starts_with(PORT) && actual.starts_with(&self.port) {
-                (PORT.len(), self.port.len())
+            } else if let Some(len) = self.match_port(shown, actual) {
+                len
             } else if let Some(number) = shown.strip_prefix('~').map(digits) {
                 let found = digits(actual);
                 if !is_about(number, found) {
@@ -85,6 +109,12 @@ impl Names {
             actual = &actual[actual_len..];
         }
         actual.is_empty()
+    }
+
+    fn match_port(&self, shown: &str, actual: &str) -> Option<(usize, usize)> {
+        let (port, stands_for) = self.port(shown)?;
+        let same = actual.starts_with(stands_for.as_str());
+        same.then_some((port.len(), stands_for.len()))
     }
 
     fn is_named(&mut self, placeholder: &str, found: &str) -> bool {
@@ -148,7 +178,7 @@ mod tests {
 
     #[test]
     fn an_id_stands_for_one_and_the_same() {
-        let mut names = Names::new(20_000);
+        let mut names = Names::new([20_000]);
         assert!(names.match_text(&format!("\"{A}\""), &format!("\"{B}\"")));
         assert!(!names.match_text(A, A));
         assert_eq!(names.fill_in(&format!("SHOW {A}")), format!("SHOW {B}"));
@@ -158,7 +188,7 @@ mod tests {
 
     #[test]
     fn placeholders() {
-        let mut names = Names::new(20_000);
+        let mut names = Names::new([20_000]);
         for (shown, actual, matches) in [
             ("(integer) ~300", "(integer) 299", true),
             ("(integer) ~300", "(integer) 149", false),
@@ -179,8 +209,16 @@ mod tests {
     }
 
     #[test]
+    fn ports_of_several_servers() {
+        let mut names = Names::new([27_712, 20_000]);
+        assert_eq!(names.fill_in("A 7711 7712 7713"), "A 27712 20000 7713");
+        assert!(names.match_text("a:7711 b:7712", "a:27712 b:20000"));
+        assert!(!names.match_text("a:7712", "a:27712"));
+    }
+
+    #[test]
     fn lines_left_out() {
-        let mut names = Names::new(20_000);
+        let mut names = Names::new([20_000]);
         let actual = ["a", "b", "c"];
         for (shown, matches) in [
             (&["a", "..."][..], true),

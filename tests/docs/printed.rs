@@ -4,13 +4,16 @@ use disque_testing::Value;
 
 /// The lines that redis-cli prints for a reply.
 pub fn lines(command: &str, value: &Value) -> Vec<String> {
-    let is_info = command
-        .split_ascii_whitespace()
-        .next()
-        .is_some_and(|word| word.eq_ignore_ascii_case("INFO"));
+    let mut words = command.split_ascii_whitespace();
+    let first = words.next().unwrap_or("").to_ascii_uppercase();
+    let second = words.next().unwrap_or("").to_ascii_uppercase();
+    // redis-cli shows INFO as it is; DISQUE NODES it shows so with --raw.
+    let is_text = matches!(
+        (first.as_str(), second.as_str()),
+        ("INFO", _) | ("DISQUE", "NODES")
+    );
     match value {
-        // redis-cli shows INFO as it is.
-        Value::Bulk(bytes) if is_info => text(bytes).lines().map(String::from).collect(),
+        Value::Bulk(bytes) if is_text => text(bytes).lines().map(String::from).collect(),
         value => print(value),
     }
 }

@@ -84,7 +84,7 @@ fn the_readme_has_a_row_for_every_setting_with_its_default() {
     let listed: BTreeMap<String, String> = rows
         .iter()
         .filter(|row| row.len() > 1 && row[0].starts_with("`disque."))
-        .map(|row| (row[0].replace('`', ""), row[1].replace('`', "")))
+        .map(|row| (row[0].replace('`', ""), row[1].replace(['`', '"'], "")))
         .collect();
     assert_eq!(listed, defaults);
 }

@@ -16,7 +16,7 @@ use disque_testing::{Client, Server, Value};
 pub fn run(block: &Block<'_>) {
     let server = Server::new();
     let mut clients = [server.client(), server.client3()];
-    let mut names = Names::new(server.port());
+    let mut names = Names::new([server.port()]);
     let mut lines = block.lines.iter().peekable();
     while let Some(line) = lines.next() {
         let command = line

@@ -110,7 +110,7 @@ fn help_is_a_list_of_lines_that_names_the_subcommands() {
     let reply = server.client().run("DISQUE HELP");
     let text = format!("{reply:?}").to_uppercase();
     for name in [
-        "HELLO", "NODES", "MYID", "LEAVING", "FLUSHALL", "INFO", "HELP",
+        "HELLO", "NODES", "MYID", "MEET", "FORGET", "LEAVING", "RESET", "FLUSHALL", "INFO", "HELP",
     ] {
         assert!(text.contains(name), "{name} is missing: {text}");
     }
@@ -151,6 +151,28 @@ fn flushall_answers_blocked_clients_with_null() {
     }
     third.reply().expect_null();
     server.wait_blocked(0);
+}
+
+#[test]
+fn reset_makes_a_new_node_without_jobs_and_queues() {
+    let server = Server::new();
+    let mut c = server.client();
+    let old = c.my_id();
+    let id = c.add("q", "x", "");
+    c.run("PAUSE p in").expect_status("in");
+    let mut waiting = server.client();
+    waiting.start("GETJOB FROM empty");
+    server.wait_blocked(1);
+    c.run("DISQUE LEAVING yes").expect_ok();
+    waiting.reply().expect_error("LEAVING");
+    c.run("DISQUE RESET").expect_ok();
+    let new = c.my_id();
+    assert!(is_node_id(&new) && new != old, "{new}");
+    c.run(&format!("SHOW {id}")).expect_null_bulk();
+    c.run("QSTAT q").expect_null_array();
+    c.run("PAUSE p state").expect_status("none");
+    let id = c.add("q", "y", "");
+    assert!(id.starts_with(&format!("D-{}-", &new[..8])), "{id}");
 }
 
 #[test]
@@ -203,6 +225,9 @@ fn wrong_words_are_errors() {
         "DISQUE MEET 127.0.0.1 0",
         "DISQUE MEET 127.0.0.1 65536",
         "DISQUE MEET 127.0.0.1 x",
+        "DISQUE MEET 127.0.0.1 -1",
+        "DISQUE MEET 127.0.0.1 7711 x",
+        "DISQUE MEET a/b 7711",
         "DISQUE FORGET",
         "DISQUE FORGET x",
         "DISQUE FORGET 0123456789012345678901234567890123456789",

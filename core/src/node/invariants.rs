@@ -40,6 +40,7 @@ impl Node {
                 .map_err(|wrong| format!("queue {name}: {wrong}"))?;
         }
         check_wake(&self.queues, now)?;
+        self.cluster.check(&self.identity)?;
         self.check_waiters(now)
     }
 

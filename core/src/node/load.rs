@@ -75,6 +75,20 @@ impl Node {
                     self.remove_job(key, now);
                 }
             }
+            Record::Known(listing) => self.load_peer(&listing),
+            Record::Reset => {
+                self.cluster.clear();
+            }
+            Record::NodeGone { id } => {
+                self.cluster.remove(&id);
+            }
+            Record::Forgotten { id, epoch, until } => {
+                self.cluster.forget(id, epoch, until);
+                // Other data of it may have been known then, which no record says.
+                if self.cluster.peer(&id).is_some_and(|p| p.epoch == epoch) {
+                    self.cluster.remove(&id);
+                }
+            }
             Record::Withheld { id } => {
                 if let Some(key) = self.jobs.find(&id) {
                     self.withhold(key);

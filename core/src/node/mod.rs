@@ -21,8 +21,10 @@ pub mod get;
 pub mod inspect;
 mod invariants;
 pub mod load;
+pub mod membership;
 mod moves;
 pub mod pause;
+pub mod peers;
 pub mod requeue;
 pub mod scan;
 pub mod settle;
@@ -34,11 +36,12 @@ mod timers;
 mod waiters;
 
 use crate::clock::Now;
+use crate::cluster::Cluster;
 use crate::collections::HashSeed;
 use crate::effects::{Answer, Effects};
 use crate::error::{Error, Range};
 use crate::job::{Job, State};
-use crate::job_id::{hex_from, hex_to, IdGenerator, JobId};
+use crate::job_id::{hex_text, hex_to, IdGenerator, JobId};
 use crate::memory::Pressure;
 use crate::queue::Queue;
 use crate::record::{NodeImage, Record};
@@ -48,6 +51,11 @@ use rand::{RngCore, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use stats::Stats;
 use std::collections::{BTreeSet, VecDeque};
+
+/// The bits of a node's id as 40 digits.
+pub fn hex(id: &[u8; 20]) -> String {
+    hex_text(id)
+}
 
 /// Who a node is. Lives as long as its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,9 +71,7 @@ pub struct Identity {
 impl Identity {
     /// The name as 40 hex digits.
     pub fn hex(&self) -> String {
-        let mut text = [0; 40];
-        hex_from(&self.id, &mut text);
-        text.iter().map(|&b| char::from(b)).collect()
+        hex_text(&self.id)
     }
 
     /// The bits of a name of 40 lowercase hex digits.
@@ -104,6 +110,8 @@ pub struct Node {
     /// Tables of before a flush, freed slice by slice.
     discarded: Vec<(JobTable, QueueTable)>,
     server_pressure: Pressure,
+    cluster: Cluster,
+    incarnation: u64,
     leaving: bool,
     stats: Stats,
 }
@@ -132,6 +140,8 @@ impl Node {
             disposable: BTreeSet::new(),
             discarded: Vec::new(),
             server_pressure: Pressure::None,
+            cluster: Cluster::new(),
+            incarnation: 0,
             leaving: false,
             stats: Stats::default(),
         }
@@ -148,6 +158,19 @@ impl Node {
         self.rng.fill_bytes(&mut id_seed);
         self.ids = IdGenerator::new(first_four(&identity.id), id_seed);
         self.identity = identity;
+        // Others may have told of the node that this one is now.
+        self.cluster.remove(&identity.id);
+    }
+
+    /// The other nodes.
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// Whether the cluster has forgotten this node: it serves nothing until it is
+    /// reset.
+    pub fn was_forgotten(&self) -> bool {
+        self.cluster.is_forgotten(&self.identity)
     }
 
     /// The settings in force.

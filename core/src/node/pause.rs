@@ -5,6 +5,7 @@ use crate::clock::Now;
 use crate::collections::Full;
 use crate::effects::Effects;
 use crate::error::Error;
+use crate::message::Message;
 use crate::queue::Pause;
 use crate::record::Record;
 
@@ -34,6 +35,12 @@ impl Node {
             pause: pause.to_bits(),
         });
         Ok(())
+    }
+
+    /// PAUSE with BCAST: the same on every node that can be told now.
+    pub fn broadcast_pause(&self, queue: &[u8], fx: &mut Effects) {
+        let pause = self.pause_state(queue).to_bits();
+        self.tell_all(&Message::Pause { queue, pause }, fx);
     }
 
     pub(super) fn set_pause(&mut self, now: Now, queue: &[u8], pause: Pause) -> Result<(), Full> {

@@ -22,6 +22,12 @@ impl Node {
             write,
         };
         out.push(&Record::Node(self.identity.image()))?;
+        for peer in self.cluster.peers() {
+            out.push(&Record::Known(peer.listing()))?;
+        }
+        for (id, epoch, until) in self.cluster.forgotten() {
+            out.push(&Record::Forgotten { id, epoch, until })?;
+        }
         for (_, queue) in self.queues.iter() {
             if !queue.pause.is_none() {
                 out.push(&Record::Paused {

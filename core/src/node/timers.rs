@@ -17,6 +17,7 @@ impl Node {
             self.jobs.next_wake(),
             self.queues.next_wake(),
             self.waiters.next_wake(),
+            self.cluster.next_beat(),
         ]
         .into_iter()
         .flatten()
@@ -27,6 +28,7 @@ impl Node {
     /// whom there are jobs. Call it again while [`Node::next_wake`] is not in
     /// the future.
     pub fn run_due(&mut self, now: Now, max: usize, fx: &mut Effects) {
+        self.beat(now, fx);
         self.end_waits(now, max, fx);
         self.run_jobs(now, max, fx);
         self.drop_idle_queues(now, max);

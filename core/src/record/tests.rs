@@ -34,7 +34,7 @@ struct Shape {
     state: u8,
 }
 
-const KINDS: u8 = 10;
+const KINDS: u8 = 14;
 
 fn id(seed: u8) -> JobId {
     IdGenerator::new([seed; 4], [seed; 32]).next(Span::from_secs(86_400), true)
@@ -110,7 +110,23 @@ fn record<'a>(shape: &Shape, bytes: &'a Bytes) -> Record<'a> {
             pause: shape.state,
         },
         8 => Record::Flushed,
-        _ => Record::Withheld { id },
+        9 => Record::Withheld { id },
+        10 => Record::Known(Listing {
+            id: [shape.state; 20],
+            epoch: shape.time,
+            term: u64::from(shape.small[0]),
+            host: "node.example",
+            port: shape.small[1],
+        }),
+        11 => Record::NodeGone {
+            id: [shape.state; 20],
+        },
+        12 => Record::Forgotten {
+            id: [shape.state; 20],
+            epoch: shape.time,
+            until: u64::from(shape.small[0]),
+        },
+        _ => Record::Reset,
     }
 }
 
@@ -196,6 +212,20 @@ fn one_of_each() -> Vec<Record<'static>> {
         },
         Record::Flushed,
         Record::Withheld { id: id(2) },
+        Record::Known(Listing {
+            id: [7; 20],
+            epoch: u64::MAX,
+            term: 251,
+            host: "node.example",
+            port: 65_535,
+        }),
+        Record::NodeGone { id: [7; 20] },
+        Record::Forgotten {
+            id: [8; 20],
+            epoch: 1,
+            until: 1_700_000_000_000,
+        },
+        Record::Reset,
     ]
 }
 

@@ -51,7 +51,7 @@ impl World {
         let again = self.random.range(1, 2 * self.profile.pace);
         let node = self.clients[client].node;
         self.schedule(node, again, Event::Act(client));
-        if self.site(node).node.is_none() {
+        if !self.is_serving(node) {
             return Ok(());
         }
         if let Some(waiter) = self.clients[client].waiting {
@@ -131,7 +131,7 @@ impl World {
         };
         match result {
             Ok(id) => {
-                self.known.push(id);
+                self.site(node).known.push(id);
                 self.conclude(node, serve, What::Added { id, wanted })?;
             }
             Err(error) => self.conclude(node, serve, What::Refused { wanted, error })?,
@@ -283,6 +283,9 @@ impl World {
     /// A client is done with a job.
     pub fn work(&mut self, client: usize, id: JobId, step: Step) -> Result<(), String> {
         let node = self.clients[client].node;
+        if !self.is_serving(node) {
+            return Ok(());
+        }
         match step {
             Step::Ack => self.settle(node, Settling::Ack, vec![id], true),
             Step::FastAck => self.settle(node, Settling::FastAck, vec![id], true),
@@ -301,7 +304,7 @@ impl World {
     fn touch(&mut self, node: usize, serve: bool) -> Result<(), String> {
         let mut ids = Vec::new();
         for _ in 0..self.random.pick(&[1, 1, 1, 3]) {
-            ids.push(self.any_id());
+            ids.push(self.any_id(node));
         }
         ids.sort();
         ids.dedup();
@@ -314,14 +317,14 @@ impl World {
         }
     }
 
-    fn any_id(&mut self) -> JobId {
-        if self.known.is_empty() || self.random.chance(50) {
+    fn any_id(&mut self, node: usize) -> JobId {
+        let count = self.site(node).known.len() as u64;
+        if count == 0 || self.random.chance(50) {
             return self.strangers.next(Span::from_ms(1_000), true);
         }
         // Rather a late one: most early ones are gone.
-        let count = self.known.len() as u64;
         let back = self.random.range(1, count.min(12));
-        self.known[(count - back) as usize]
+        self.site(node).known[(count - back) as usize]
     }
 
     pub fn settle(

@@ -81,6 +81,9 @@ impl World {
 
     /// Consumes what is there; again when more falls due, until nothing is.
     pub fn drain(&mut self, node: usize) -> Result<(), String> {
+        if self.sites.len() > 1 {
+            return self.end_cluster();
+        }
         if self.site(node).node.is_none() {
             self.schedule(node, 1_000, Event::Drain);
             return Ok(());

@@ -2,11 +2,15 @@
 
 use crate::disk::Policy;
 use crate::random::Random;
+use crate::site::PORT;
 use disque_core::settings::Settings;
 
 /// The choices that hold for a whole run.
 #[derive(Debug)]
 pub struct Profile {
+    /// How many nodes there are.
+    pub nodes: usize,
+    /// How the first node writes; the others do as they like.
     pub policy: Policy,
     pub settings: Settings,
     pub clients: usize,
@@ -25,12 +29,19 @@ pub struct Profile {
     pub timer_lateness: u64,
     /// How many steps the timer and the serving of clients do at a time.
     pub slice: usize,
+    /// The mean time between two acts of operators, or failures of the network.
+    pub operator_pace: u64,
+    /// Whether operators take nodes out of the cluster.
+    pub drastic: bool,
+    /// The longest that something takes from node to node, in ms.
+    pub latency: u64,
     /// Of a thousand answers, how many find their client gone.
     pub vanishing: u64,
 }
 
 impl Profile {
     pub fn new(random: &mut Random) -> Profile {
+        let nodes = random.pick(&[1, 2, 3, 3, 5]);
         let memory_limited = random.chance(150);
         let settings = Settings {
             max_memory: if memory_limited {
@@ -40,19 +51,24 @@ impl Profile {
             },
             queue_idle_ms: random.pick(&[0, 500, 5_000, 300_000]),
             deliver_after_crash: random.chance(150),
+            node_timeout_ms: random.pick(&[500, 2_000, 5_000]),
+            announce_port: PORT,
             ..Settings::default()
         };
         let clients = random.range(2, 9) as usize;
-        let end = random.pick(&[5_000, 30_000, 120_000, 1_000_000]);
+        let end = match nodes {
+            1 => random.pick(&[5_000, 30_000, 120_000, 1_000_000]),
+            _ => random.pick(&[5_000, 20_000, 60_000]),
+        };
+        let acts = random.pick(&[2, 5, 10, 30]);
         let actions = random.range(100, 400);
         let fault_count = random.pick(&[0, 0, 2, 5, 10, 25]);
         Profile {
-            policy: random.weighted(&[
-                (3, Policy::Always),
-                (4, Policy::EverySecond),
-                (2, Policy::Snapshots),
-                (1, Policy::Nothing),
-            ]),
+            nodes,
+            policy: Profile::any_policy(random),
+            operator_pace: end / acts,
+            drastic: random.chance(500),
+            latency: random.pick(&[1, 10, 60, settings.node_timeout_ms / 3]),
             settings,
             clients,
             queues: random.range(1, 4) as usize,
@@ -65,5 +81,26 @@ impl Profile {
             slice: random.pick(&[1, 2, 10, 1_000]),
             vanishing: random.pick(&[0, 30, 200]),
         }
+    }
+
+    /// How a server writes.
+    pub fn any_policy(random: &mut Random) -> Policy {
+        random.weighted(&[
+            (3, Policy::Always),
+            (4, Policy::EverySecond),
+            (2, Policy::Snapshots),
+            (1, Policy::Nothing),
+        ])
+    }
+
+    /// The time between two heartbeats.
+    pub fn beat_ms(&self) -> u64 {
+        (self.settings.node_timeout_ms / 4).min(1_000)
+    }
+
+    /// More frames than a node sends to another one in a second: heartbeats,
+    /// PINGs, and what attempts to connect and acts of operators cost.
+    pub fn frames_per_second(&self) -> u64 {
+        1_000 / self.beat_ms() + 3_000 / self.settings.node_timeout_ms + 30
     }
 }

@@ -46,3 +46,11 @@ impl Random {
         bytes
     }
 }
+
+/// Another number for each number (the last step of splitmix64).
+pub fn scatter(number: u64) -> u64 {
+    let mut bits = number;
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ (bits >> 31)
+}

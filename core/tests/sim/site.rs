@@ -1,11 +1,18 @@
 //! One node with all that surrounds it: its disk, its clocks, its connections.
 
 use crate::disk::{Disk, Policy};
+use crate::guard::Guard;
+use crate::links::Link;
+use crate::oracle::checker::Checker;
 use crate::oracle::history::{Call, Delivery, Told};
 use crate::random::Random;
 use disque_core::clock::Now;
+use disque_core::cluster::PeerKey;
 use disque_core::effects::{Answer, Delivered, Effects, WaiterId};
+use disque_core::job_id::JobId;
+use disque_core::message::Speaker;
 use disque_core::node::{Identity, Node};
+use disque_core::nodes_file::NodesFile;
 use disque_core::settings::Settings;
 use std::collections::BTreeMap;
 
@@ -73,12 +80,58 @@ pub struct Site {
     pub stalled_until: u64,
     /// Counts starts: what belongs to an earlier one is void.
     pub session: u64,
-    pub identity: Identity,
+    /// Who the node was, with the number of batches that say so.
+    pub identities: Vec<(u64, Identity)>,
+    /// What the promises of this machine's node are checked with.
+    pub checker: Checker,
+    /// Ids that its clients know.
+    pub known: Vec<JobId>,
+    /// Where others reach it.
+    pub host: String,
+    /// How often it came up at another address.
+    pub moves: usize,
+    /// The nodes file, which is safe as soon as it is written.
+    nodes_file: Option<String>,
+    /// The changes of the table that the file holds.
+    saved: Option<u64>,
+    /// How the node presents itself on new connections.
+    pub speaker: Speaker,
+    /// Connections made by this process.
+    pub connections: u64,
+    pub links: BTreeMap<PeerKey, Link>,
+    /// Messages that wait until the records of their round are written.
+    pub gated: Vec<(PeerKey, Vec<u8>)>,
+    /// The server answers frames with an error until then.
+    pub refuses_until: u64,
+    /// The machine itself is down: nobody answers for it.
+    pub is_silent: bool,
+    pub guard: Guard,
+    /// The machine has not run before.
+    pub is_new: bool,
+}
+
+/// The port of all nodes.
+pub const PORT: u16 = 7_711;
+
+/// The address of a machine that has moved so often.
+pub fn host_of(number: usize, moves: usize) -> String {
+    format!("10.0.{moves}.{number}")
 }
 
 impl Site {
     /// A machine whose node has not been started yet.
-    pub fn new(policy: Policy, settings: Settings, random: &mut Random) -> Site {
+    pub fn new(number: usize, policy: Policy, mut settings: Settings, random: &mut Random) -> Site {
+        let host = host_of(number, 0);
+        if random.chance(300) {
+            settings.announce_host = host.clone();
+        }
+        let nobody = Speaker {
+            id: [0; 20],
+            epoch: 0,
+            term: 0,
+            incarnation: 0,
+            port: 0,
+        };
         Site {
             node: None,
             disk: Disk::new(policy),
@@ -89,11 +142,21 @@ impl Site {
             armed: None,
             stalled_until: 0,
             session: 0,
-            identity: Identity {
-                id: random.bytes(),
-                epoch: 1,
-                term: 0,
-            },
+            identities: Vec::new(),
+            checker: Checker::default(),
+            known: Vec::new(),
+            host,
+            moves: 0,
+            nodes_file: None,
+            saved: None,
+            speaker: nobody,
+            connections: 0,
+            links: BTreeMap::new(),
+            gated: Vec::new(),
+            refuses_until: 0,
+            is_silent: false,
+            guard: Guard::default(),
+            is_new: true,
         }
     }
 
@@ -102,12 +165,26 @@ impl Site {
     pub fn start(&mut self, at: u64, random: &mut Random) -> Result<bool, String> {
         use disque_core::node::load::Completeness;
         let now = self.clocks.now(at);
-        let stranger = Identity {
-            id: random.bytes(),
-            epoch: 0,
-            term: 0,
+        let found = self.nodes_file.as_deref().map(str::as_bytes);
+        let file = match found.map(NodesFile::parse) {
+            Some(file) => file?,
+            None => NodesFile {
+                identity: Identity {
+                    id: random.bytes(),
+                    epoch: random.range(1, u64::MAX / 2),
+                    term: 0,
+                },
+                incarnation: 0,
+                clean_stop: false,
+                nodes: Vec::new(),
+                forgotten: Vec::new(),
+            },
         };
-        let mut node = Node::new(stranger, self.settings.clone(), random.bytes(), now);
+        let seed = random.bytes();
+        let mut node = Node::new(file.identity, self.settings.clone(), seed, now);
+        node.restore_nodes(&file);
+        self.nodes_file = Some(node.nodes_file(false).to_text());
+        self.guard.restart();
         self.fx.clear();
         let complete = match self.disk.load() {
             Some(found) => {
@@ -115,14 +192,22 @@ impl Site {
                     node.apply(now, batch).map_err(|error| error.to_string())?;
                     node.check_invariants(now)?;
                 }
-                if *node.identity() != self.identity {
+                let known = self.identities.last().map(|(_, identity)| *identity);
+                if Some(*node.identity()) != known {
                     return Err(format!("another identity was read: {:?}", node.identity()));
+                }
+                if *node.identity() != file.identity {
+                    // Its RESET was lost.
+                    self.guard.reset();
                 }
                 found.complete
             }
             None => {
-                self.identity.epoch += 1;
-                node.set_identity(self.identity);
+                // What was there is gone: this is another line of data.
+                let mut identity = file.identity;
+                identity.epoch += 1;
+                node.set_identity(identity);
+                self.identities.push((self.disk.written(), identity));
                 false
             }
         };
@@ -131,13 +216,41 @@ impl Site {
             false => Completeness::MayLackDeliveries,
         };
         node.finish_load(completeness, &mut self.fx);
+        node.connect_all(&mut self.fx);
+        self.speaker = node.speaker();
+        self.connections = 0;
+        self.is_silent = false;
         self.node = Some(node);
+        self.saved = None;
+        self.save_nodes();
         self.session += 1;
         if self.disk.load().is_none() {
             self.snapshot(at);
         }
         self.write();
         Ok(complete)
+    }
+
+    /// Saves the nodes file if the table has changed.
+    pub fn save_nodes(&mut self) {
+        let node = self.node.as_ref().expect("the node is up");
+        let changes = node.cluster().changes();
+        if self.saved.replace(changes) != Some(changes) {
+            self.nodes_file = Some(node.nodes_file(false).to_text());
+        }
+    }
+
+    /// Another machine stands here from now on, with nothing on its disk.
+    pub fn renew(&mut self, policy: Policy, random: &mut Random) {
+        self.disk = Disk::new(policy);
+        self.clocks = Clocks::new(random);
+        self.checker = Checker::default();
+        self.identities.clear();
+        self.known.clear();
+        self.nodes_file = None;
+        self.guard = Guard::default();
+        self.session += 1;
+        self.is_new = true;
     }
 
     /// Writes the whole state.
@@ -198,7 +311,8 @@ pub fn queue_name(number: usize) -> Vec<u8> {
     format!("queue:{number}").into_bytes()
 }
 
-fn queue_number(name: &[u8]) -> usize {
+/// The number of a queue.
+pub fn queue_number(name: &[u8]) -> usize {
     let digits = name.strip_prefix(b"queue:").unwrap_or_default();
     let digits = std::str::from_utf8(digits).unwrap_or_default();
     digits.parse().unwrap_or(usize::MAX)

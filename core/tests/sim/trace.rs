@@ -2,20 +2,24 @@
 
 use std::collections::VecDeque;
 
-/// How many lines a failure shows.
+/// How many lines a failure shows, unless `DISQUE_SIM_LINES` says.
 const SHOWN: usize = 50;
 
 /// The trace of one run.
 pub struct Trace {
     digest: u64,
+    shown: usize,
     recent: VecDeque<String>,
 }
 
 impl Trace {
     pub fn new() -> Trace {
+        let shown = std::env::var("DISQUE_SIM_LINES").ok();
+        let shown = shown.and_then(|lines| lines.parse().ok()).unwrap_or(SHOWN);
         Trace {
+            shown,
             digest: 0xcbf2_9ce4_8422_2325,
-            recent: VecDeque::with_capacity(SHOWN),
+            recent: VecDeque::new(),
         }
     }
 
@@ -28,7 +32,7 @@ impl Trace {
 
     pub fn line(&mut self, line: String) {
         self.bytes(line.as_bytes());
-        if self.recent.len() == SHOWN {
+        if self.recent.len() >= self.shown {
             self.recent.pop_front();
         }
         self.recent.push_back(line);

@@ -6,13 +6,15 @@
 
 use crate::client::{Client, Step};
 use crate::disk::Stop;
-use crate::oracle::checker::Checker;
+use crate::ending::Ending;
+use crate::links::{Net, SocketId, Way};
 use crate::oracle::history::{Call, Entry, Told, What};
 use crate::profile::Profile;
 use crate::random::Random;
 use crate::site::{queue_name, Site};
 use crate::trace::Trace;
 use disque_core::clock::Now;
+use disque_core::cluster::PeerKey;
 use disque_core::effects::Effects;
 use disque_core::job_id::{IdGenerator, JobId};
 use disque_core::node::get::Receipt;
@@ -33,6 +35,20 @@ pub enum Event {
     Sync,
     /// The server finds that the client of a reply was gone.
     Undeliver(u64, Vec<Receipt>),
+    /// Something comes out of a connection.
+    Arrive(SocketId, Way),
+    /// A frame comes from a connection that was given up.
+    ArriveLate(SocketId),
+    /// The timer of a link.
+    LinkDue(PeerKey),
+    /// What was gated may leave.
+    OpenGate,
+    /// An operator acts, or the network fails.
+    Operate,
+    /// DISQUE MEET.
+    Meet(usize),
+    /// Nothing: the node is looked at.
+    Look,
     /// Something goes wrong.
     Fault,
     /// A node that is down starts again.
@@ -69,7 +85,7 @@ impl PartialEq for Scheduled {
 impl Eq for Scheduled {}
 
 /// More events than any run needs: beyond it a node never comes to rest.
-const MAX_EVENTS: u64 = 200_000;
+const MAX_EVENTS: u64 = 2_000_000;
 
 /// Everything there is in a run.
 pub struct World {
@@ -79,8 +95,11 @@ pub struct World {
     pub sites: BTreeMap<usize, Site>,
     pub clients: Vec<Client>,
     pub trace: Trace,
-    /// Ids that clients know.
-    pub known: Vec<JobId>,
+    pub net: Net,
+    pub ending: Option<Ending>,
+    /// Whether a server has come up at another address: only one does, or two
+    /// may lose each other.
+    pub moved: bool,
     /// Makes ids that no node knows.
     pub strangers: IdGenerator,
     pub next_call: Call,
@@ -89,7 +108,6 @@ pub struct World {
     pub draining: bool,
     /// Whether the last node is empty and nothing is left to do.
     pub done: bool,
-    checker: Checker,
     heap: BinaryHeap<Reverse<Scheduled>>,
     sequence: u64,
 }
@@ -100,21 +118,34 @@ impl World {
         let profile = Profile::new(&mut random);
         let mut trace = Trace::new();
         trace.line(format!("seed {seed}: {profile:?}"));
-        let site = Site::new(profile.policy, profile.settings.clone(), &mut random);
+        let mut site = |number| {
+            let settings = profile.settings.clone();
+            let policy = match number {
+                0 => profile.policy,
+                _ => Profile::any_policy(&mut random),
+            };
+            (number, Site::new(number, policy, settings, &mut random))
+        };
+        let sites = (0..profile.nodes).map(&mut site).collect();
+        let mut client = |_| Client {
+            node: random.range(0, profile.nodes as u64 - 1) as usize,
+            waiting: None,
+        };
         World {
-            clients: (0..profile.clients).map(|_| Client::default()).collect(),
-            sites: BTreeMap::from([(0, site)]),
+            clients: (0..profile.clients).map(&mut client).collect(),
+            sites,
             strangers: IdGenerator::new([0xee; 4], random.bytes()),
+            net: Net::new(profile.latency),
             random,
             profile,
             now: 0,
             trace,
-            known: Vec::new(),
+            ending: None,
+            moved: false,
             next_call: 1,
             next_body: 1,
             draining: false,
             done: false,
-            checker: Checker::default(),
             heap: BinaryHeap::new(),
             sequence: 0,
         }
@@ -124,17 +155,17 @@ impl World {
     pub fn run(&mut self) -> Result<(), String> {
         let nodes: Vec<usize> = self.sites.keys().copied().collect();
         for node in nodes {
-            self.tell(
-                node,
-                What::Started {
-                    memory_limited: self.profile.settings.max_memory > 0,
-                    deliver_after_crash: self.profile.settings.deliver_after_crash,
-                },
-            )?;
+            self.tell_started(node)?;
             self.start(node)?;
             self.schedule_fault(node);
-            self.schedule(node, self.profile.end, Event::Drain);
+            if node > 0 && self.random.chance(900) {
+                let soon = self.random.range(0, 2_000);
+                self.schedule(node, soon, Event::Meet(node - 1));
+            }
+            self.schedule(node, 0, Event::Look);
         }
+        self.schedule_operator();
+        self.schedule(0, self.profile.end, Event::Drain);
         for client in 0..self.clients.len() {
             let soon = self.random.range(0, self.profile.pace);
             self.schedule(self.clients[client].node, soon, Event::Act(client));
@@ -183,12 +214,29 @@ impl World {
                 self.undeliver(node, &receipts)?
             }
             Event::Sync => self.site(node).disk.sync(),
+            Event::Arrive(socket, way) => self.arrive(socket, way)?,
+            Event::ArriveLate(socket) if up => self.arrive_late(node, socket)?,
+            Event::LinkDue(key) if up => self.link_due(node, key)?,
+            Event::OpenGate if up => self.open_gate(node)?,
+            Event::Operate if !self.draining => self.operate(node)?,
+            Event::Meet(other) if up => self.meet(node, other),
             Event::Fault if up && !self.draining => self.fault(node)?,
             Event::Restart => self.start(node)?,
             Event::Drain => self.drain(node)?,
             _ => {}
         }
         self.settle_down(node)
+    }
+
+    /// A node without anything begins.
+    pub fn tell_started(&mut self, node: usize) -> Result<(), String> {
+        self.tell(
+            node,
+            What::Started {
+                memory_limited: self.profile.settings.max_memory > 0,
+                deliver_after_crash: self.profile.settings.deliver_after_crash,
+            },
+        )
     }
 
     pub fn site(&mut self, node: usize) -> &mut Site {
@@ -235,7 +283,8 @@ impl World {
         if !matches!(entry.what, What::CaughtUp { .. }) {
             self.trace.line(format!("{:>9}   {:?}", "", entry.what));
         }
-        self.checker
+        self.site(node)
+            .checker
             .observe(&entry)
             .map_err(|violation| format!("{:?}: {}", violation.kind, violation.text))
     }
@@ -253,6 +302,7 @@ impl World {
 
     /// Hands out the answers of the calls since the last time.
     pub fn answer(&mut self, node: usize) -> Result<(), String> {
+        self.carry_out(node)?;
         let site = self.site(node);
         let answers = site.take_answers();
         site.fx.clear();
@@ -305,6 +355,10 @@ impl World {
         let now = site.clocks.now(at);
         let inside = site.node.as_ref().expect("it is up");
         inside.check_invariants(now)?;
+        site.check_life(now.wall_ms)?;
+        self.check_links(node)?;
+        let site = self.site(node);
+        let inside = site.node.as_ref().expect("it is up");
         let registered = inside.totals().blocked_clients;
         if registered != site.waiting.len() {
             let known = site.waiting.len();
@@ -346,14 +400,13 @@ impl World {
 
     fn start(&mut self, node: usize) -> Result<(), String> {
         let at = self.now;
-        let first = self.site(node).session == 0;
         let site = self.sites.get_mut(&node).expect("a node of this world");
         let complete = site.start(at, &mut self.random)?;
-        site.fx.clear();
-        if first {
-            return Ok(());
+        site.fx.records.clear();
+        if !std::mem::take(&mut self.site(node).is_new) {
+            self.tell(node, What::Restarted { complete })?;
         }
-        self.tell(node, What::Restarted { complete })
+        self.answer(node)
     }
 
     /// The node stops. It comes back later.
@@ -365,7 +418,10 @@ impl World {
         }
         let site = self.sites.get_mut(&node).expect("a node of this world");
         let kept = site.disk.stop(stop, &mut self.random);
+        site.identities.retain(|(log, _)| *log <= kept);
         site.node = None;
+        site.is_silent = stop == Stop::PowerLoss;
+        site.fx.clear();
         site.waiting.clear();
         site.armed = None;
         if stop == Stop::PowerLoss {
@@ -376,6 +432,7 @@ impl World {
                 client.waiting = None;
             }
         }
+        self.end_connections(node);
         let down = self.random.range(1, 5_000);
         self.schedule(node, down, Event::Restart);
         self.tell(node, What::Crashed { kept })

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod client;
+mod cluster;
 pub mod corpus;
 mod job;
 mod lock;
@@ -19,6 +20,7 @@ mod server;
 mod spawn;
 
 pub use client::Client;
+pub use cluster::{hello, node_lines, Cluster, Listed, NodeLine, NODE_TIMEOUT_MS};
 pub use job::{deliveries, is_job_id, unknown_id, Delivery, Show, SHOW_FIELDS};
 pub use lock::{quiet_machine, shared_machine, MachineShare};
 pub use poll::{eventually, wait_for};

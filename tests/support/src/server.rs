@@ -64,6 +64,7 @@ pub struct Options {
     module: bool,
     fake_clock: bool,
     alone: bool,
+    password: Option<String>,
     settings: Vec<(String, String)>,
 }
 
@@ -74,6 +75,7 @@ impl Default for Options {
             module: true,
             fake_clock: false,
             alone: false,
+            password: None,
             settings: Vec::new(),
         }
     }
@@ -92,6 +94,12 @@ impl Options {
     /// A line of redis.conf; the value is quoted by the caller where needed.
     pub fn set(mut self, name: &str, value: &str) -> Options {
         self.settings.push((name.to_string(), value.to_string()));
+        self
+    }
+
+    /// The password of the default user; the test's own clients give it.
+    pub fn password(mut self, password: &str) -> Options {
+        self.password = Some(password.into());
         self
     }
 
@@ -228,6 +236,9 @@ impl Server {
         for (name, value) in self.options.persistence.settings() {
             text.push_str(&format!("{name} {value}\n"));
         }
+        if let Some(password) = &self.options.password {
+            text.push_str(&format!("requirepass {password}\n"));
+        }
         for (name, value) in &self.options.settings {
             text.push_str(&format!("{name} {value}\n"));
         }
@@ -257,13 +268,8 @@ impl Server {
                 self.child = None;
                 return Err(format!("{}\n({status})", self.log()));
             }
-            if let Ok(mut client) = Client::connect(self.port.number) {
-                client.send(&["PING"]);
-                if let Ok(Some(reply)) = client.try_read(Duration::from_millis(500)) {
-                    if reply.raw() == b"+PONG\r\n" {
-                        return Ok(());
-                    }
-                }
+            if self.is_ready() {
+                return Ok(());
             }
             if Instant::now() > deadline {
                 self.kill9();
@@ -271,6 +277,21 @@ impl Server {
             }
             std::thread::sleep(Duration::from_millis(2));
         }
+    }
+
+    fn is_ready(&self) -> bool {
+        let Ok(mut client) = Client::connect(self.port.number) else {
+            return false;
+        };
+        if let Some(password) = &self.options.password {
+            client.send(&["AUTH", password]);
+            if !matches!(client.try_read(Duration::from_millis(500)), Ok(Some(_))) {
+                return false;
+            }
+        }
+        client.send(&["PING"]);
+        let answer = client.try_read(Duration::from_millis(500));
+        matches!(answer, Ok(Some(reply)) if reply.raw() == b"+PONG\r\n")
     }
 
     fn process(&mut self) -> &mut Child {
@@ -281,11 +302,15 @@ impl Server {
         self.child.as_ref().expect("the server is not running").id()
     }
 
-    /// A new connection.
+    /// A new connection, logged in.
     #[track_caller]
     pub fn client(&self) -> Client {
-        Client::connect(self.port.number)
-            .unwrap_or_else(|e| panic!("cannot connect: {e}\n{}", self.log_tail()))
+        let mut client = Client::connect(self.port.number)
+            .unwrap_or_else(|e| panic!("cannot connect: {e}\n{}", self.log_tail()));
+        if let Some(password) = &self.options.password {
+            client.call(&["AUTH", password]).expect_ok();
+        }
+        client
     }
 
     /// A new connection that speaks RESP3.

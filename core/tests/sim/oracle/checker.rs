@@ -35,6 +35,7 @@ pub struct Checker {
     deliver_after_crash: bool,
     crashed: bool,
     leaving: bool,
+    forgotten: bool,
 }
 
 /// Checks a whole history.
@@ -102,6 +103,12 @@ impl Checker {
             } => self.pause(*queue, *input, *output, stamp),
             What::Leaving(leaving) => self.leaving = *leaving,
             What::Flushed => self.flushed(stamp),
+            What::Reset => {
+                self.leaving = false;
+                self.forgotten = false;
+                self.flushed(stamp);
+            }
+            What::WasForgotten => self.forgotten = true,
             What::Snapshot => self.snapshot(stamp),
             What::CaughtUp { jobs, lengths } => self.check_idle(*jobs, lengths, stamp)?,
             What::Crashed { kept } => self.crash(*kept, stamp.at),
@@ -235,6 +242,10 @@ impl Checker {
             }
             Told::Error(Error::Leaving) => {
                 demand!(self.leaving, WrongAnswer, "call {call} got LEAVING");
+                Ok(())
+            }
+            Told::Error(Error::Forgotten) => {
+                demand!(self.forgotten, WrongAnswer, "call {call} got FORGOTTEN");
                 Ok(())
             }
             Told::Error(error) => {
@@ -491,6 +502,7 @@ impl Checker {
 
     fn restarted(&mut self, complete: bool, stamp: Stamp) {
         self.leaving = false;
+        self.forgotten = false;
         self.caught_up = 0;
         for queue in self.queues.values_mut() {
             let (_, input, output) = queue.written.last().copied().unwrap_or_default();

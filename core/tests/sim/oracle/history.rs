@@ -2,6 +2,7 @@
 
 use disque_core::error::Error;
 use disque_core::job_id::JobId;
+use disque_core::queue::Pause;
 
 /// A GETJOB, from its being asked to its answer. Never used twice.
 pub type Call = u64;
@@ -127,6 +128,10 @@ pub enum What {
         output: bool,
     },
     Leaving(bool),
+    /// DISQUE RESET: it is another node, without jobs.
+    Reset,
+    /// The cluster has forgotten the node: its clients are sent away.
+    WasForgotten,
     Flushed,
     /// Everything was written down anew; what the log held before is not needed.
     Snapshot,
@@ -145,4 +150,16 @@ pub enum What {
     },
     /// All was healed and consumed.
     Drained,
+}
+
+impl What {
+    /// A queue is paused as these bits say.
+    pub fn paused(queue: Queue, bits: u8) -> What {
+        let pause = Pause::from_bits(bits);
+        What::Paused {
+            queue,
+            input: pause.input,
+            output: pause.output,
+        }
+    }
 }

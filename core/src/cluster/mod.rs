@@ -1,0 +1,300 @@
+//! The other nodes: who they are, how to reach them, whether they answer.
+//!
+//! The table holds every node that this one knows. It spreads by gossip: each
+//! heartbeat carries a fingerprint of the table, and whoever has another one is
+//! told all of it. What a node says of itself goes before what others say.
+//!
+//! A node that was forgotten stays in a list of its own, with its data epoch, so
+//! that gossip does not bring it back.
+
+mod invariants;
+mod peer;
+
+pub use peer::{is_host, Contact, LinkState, Peer, PeerKey, Refusal};
+
+use crate::clock::Now;
+use crate::message::{Heartbeat, Message, Speaker};
+use crate::node::Identity;
+use std::collections::BTreeMap;
+
+/// Most nodes of a cluster, this one included.
+pub const MAX_NODES: usize = 256;
+/// How long it is remembered that a node was forgotten, in ms: a month. A copy
+/// of its data that comes up later than this is told again by nobody.
+const FORGOTTEN_MS: u64 = 30 * 86_400_000;
+/// Most forgotten nodes that are remembered; then those that end first go.
+const MAX_FORGOTTEN: usize = 1024;
+
+/// The table of a node.
+pub struct Cluster {
+    peers: BTreeMap<[u8; 20], Peer>,
+    keys: BTreeMap<PeerKey, [u8; 20]>,
+    forgotten: BTreeMap<([u8; 20], u64), u64>,
+    next_key: u32,
+    /// When the next heartbeats are due; meaningful while there are peers.
+    beat_at: u64,
+    fingerprint: u64,
+    changes: u64,
+}
+
+/// What changed in the table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// A node came to be known: connect to it.
+    Added(PeerKey),
+    /// A node is known no more: disconnect.
+    Removed(PeerKey),
+    /// A node has another address, or other data: connect anew if it moved.
+    Updated(PeerKey),
+}
+
+impl Cluster {
+    /// A node alone.
+    pub fn new() -> Cluster {
+        Cluster {
+            peers: BTreeMap::new(),
+            keys: BTreeMap::new(),
+            forgotten: BTreeMap::new(),
+            next_key: 1,
+            beat_at: 0,
+            fingerprint: 0,
+            changes: 0,
+        }
+    }
+
+    /// How many nodes there are, this one included.
+    pub fn size(&self) -> usize {
+        self.peers.len() + 1
+    }
+
+    /// Grows with each change that a restart must know.
+    pub fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// Whether there is no other node.
+    pub fn is_alone(&self) -> bool {
+        self.peers.is_empty()
+    }
+
+    /// The other nodes, by id.
+    pub fn peers(&self) -> impl Iterator<Item = &Peer> + '_ {
+        self.peers.values()
+    }
+
+    /// A node by its id.
+    pub fn peer(&self, id: &[u8; 20]) -> Option<&Peer> {
+        self.peers.get(id)
+    }
+
+    /// A node by its key.
+    pub fn by_key(&self, key: PeerKey) -> Option<&Peer> {
+        self.peers.get(self.keys.get(&key)?)
+    }
+
+    pub(crate) fn by_key_mut(&mut self, key: PeerKey) -> Option<&mut Peer> {
+        self.peers.get_mut(self.keys.get(&key)?)
+    }
+
+    pub(crate) fn peer_mut(&mut self, id: &[u8; 20]) -> Option<&mut Peer> {
+        self.peers.get_mut(id)
+    }
+
+    /// Whether this line of a node's data was forgotten.
+    pub fn is_forgotten(&self, identity: &Identity) -> bool {
+        self.forgotten.contains_key(&(identity.id, identity.epoch))
+    }
+
+    /// Nodes that were forgotten: id, epoch, wall-clock ms up to which that is
+    /// remembered.
+    pub fn forgotten(&self) -> impl Iterator<Item = ([u8; 20], u64, u64)> + '_ {
+        self.forgotten
+            .iter()
+            .map(|(&(id, epoch), &until)| (id, epoch, until))
+    }
+
+    /// Takes a node into the table, if there is room and it was not forgotten.
+    pub(crate) fn add(&mut self, identity: Identity, contact: Contact) -> Option<Change> {
+        let known = self.peers.contains_key(&identity.id);
+        if known || self.is_forgotten(&identity) || self.size() >= MAX_NODES {
+            return None;
+        }
+        let key = PeerKey(self.next_key);
+        self.next_key += 1;
+        self.keys.insert(key, identity.id);
+        self.peers
+            .insert(identity.id, Peer::new(key, identity, contact));
+        self.table_changed();
+        Some(Change::Added(key))
+    }
+
+    /// Takes a node out of the table.
+    pub(crate) fn remove(&mut self, id: &[u8; 20]) -> Option<Change> {
+        let peer = self.peers.remove(id)?;
+        self.keys.remove(&peer.key);
+        self.table_changed();
+        Some(Change::Removed(peer.key))
+    }
+
+    /// Remembers that a node is gone for good. `None` when that is no news.
+    pub(crate) fn forget(&mut self, id: [u8; 20], epoch: u64, until: u64) -> Option<()> {
+        let known = self.forgotten.get(&(id, epoch)).copied();
+        if known.is_some_and(|known| known >= until) {
+            return None;
+        }
+        self.forgotten.insert((id, epoch), until);
+        if self.forgotten.len() > MAX_FORGOTTEN {
+            let first = self.forgotten.iter().min_by_key(|(_, until)| **until);
+            if let Some(&key) = first.map(|(key, _)| key) {
+                self.forgotten.remove(&key);
+            }
+        }
+        self.table_changed();
+        Some(())
+    }
+
+    /// Drops from memory who was forgotten so long ago that it counts no more.
+    fn end_memory(&mut self, wall_ms: u64) {
+        let before = self.forgotten.len();
+        self.forgotten.retain(|_, until| *until > wall_ms);
+        if self.forgotten.len() != before {
+            self.table_changed();
+        }
+    }
+
+    /// Up to when a node that is forgotten now is remembered, wall-clock ms.
+    pub(crate) fn forgotten_until(now: Now) -> u64 {
+        now.wall_ms.saturating_add(FORGOTTEN_MS)
+    }
+
+    /// Forgets all others, and all that were forgotten.
+    pub(crate) fn clear(&mut self) -> Vec<Change> {
+        let removed = self.keys.keys().map(|&key| Change::Removed(key)).collect();
+        *self = Cluster {
+            next_key: self.next_key,
+            changes: self.changes + 1,
+            ..Cluster::new()
+        };
+        removed
+    }
+
+    /// What a node says of itself: its epoch, term and address.
+    pub(crate) fn update(&mut self, speaker: &Speaker, host: Option<&str>) -> Option<Change> {
+        let peer = self.peers.get_mut(&speaker.id)?;
+        let same_data = (peer.epoch, peer.term) == (speaker.epoch, speaker.term);
+        (peer.epoch, peer.term) = (speaker.epoch, speaker.term);
+        let host = host.unwrap_or(&peer.contact.host);
+        let moved = (host, speaker.port) != (peer.contact.host.as_str(), peer.contact.port);
+        let key = peer.key;
+        if moved {
+            peer.contact = Contact {
+                host: host.into(),
+                port: speaker.port,
+            };
+        }
+        if !moved && same_data {
+            return None;
+        }
+        self.table_changed();
+        Some(Change::Updated(key))
+    }
+
+    fn table_changed(&mut self) {
+        self.changes += 1;
+        let mut print = Fingerprint::default();
+        for peer in self.peers.values() {
+            print.add(KNOWN, &peer.id, peer.epoch);
+        }
+        for (id, epoch) in self.forgotten.keys() {
+            print.add(FORGOTTEN, id, *epoch);
+        }
+        self.fingerprint = print.0;
+    }
+
+    /// The fingerprint of the table as the node `me` would tell it, itself
+    /// included: equal at two nodes that know the same.
+    pub fn fingerprint(&self, me: &Identity) -> u64 {
+        let mut print = Fingerprint(self.fingerprint);
+        print.add(KNOWN, &me.id, me.epoch);
+        print.0
+    }
+
+    /// The whole table, this node left out: what another one is told.
+    pub(crate) fn tell(&self) -> impl Iterator<Item = Message<'_>> + '_ {
+        let known = self
+            .peers
+            .values()
+            .map(|peer| Message::Known(peer.listing()));
+        let forgotten = self
+            .forgotten()
+            .map(|(id, epoch, until)| Message::Forgotten { id, epoch, until });
+        forgotten.chain(known)
+    }
+
+    /// Heartbeats are due at this time, on the monotonic clock.
+    pub(crate) fn next_beat(&self) -> Option<u64> {
+        (!self.peers.is_empty()).then_some(self.beat_at)
+    }
+
+    /// The peers to send a heartbeat to, if it is time.
+    pub(crate) fn beat(&mut self, now: Now, interval_ms: u64) -> Vec<PeerKey> {
+        if self.peers.is_empty() || now.mono_ms < self.beat_at {
+            return Vec::new();
+        }
+        self.beat_at = now.after(interval_ms);
+        self.end_memory(now.wall_ms);
+        for peer in self.peers.values_mut() {
+            peer.known_since.get_or_insert(now.mono_ms);
+        }
+        let linked = self.peers.values().filter(|peer| peer.link.is_up());
+        linked.map(|peer| peer.key).collect()
+    }
+
+    /// What this node says of itself to a peer.
+    pub(crate) fn heartbeat(
+        &self,
+        me: &Identity,
+        leaving: bool,
+        peer: &Peer,
+        now: Now,
+        timeout_ms: u64,
+    ) -> Heartbeat {
+        Heartbeat {
+            leaving,
+            answered: peer.answered_within(now, timeout_ms),
+            table: self.fingerprint(me),
+        }
+    }
+
+    /// Whether a peer that tells this fingerprint knows the same nodes.
+    pub(crate) fn knows_the_same(&self, me: &Identity, table: u64) -> bool {
+        self.fingerprint(me) == table
+    }
+}
+
+impl Default for Cluster {
+    fn default() -> Self {
+        Cluster::new()
+    }
+}
+
+/// A sum over entries in any order: both sides leave themselves out and add
+/// themselves, so the order must not count.
+#[derive(Default)]
+struct Fingerprint(u64);
+
+impl Fingerprint {
+    fn add(&mut self, kind: u8, id: &[u8; 20], epoch: u64) {
+        // FNV-1a of the entry: the table is no place for an adversary, whoever
+        // speaks here was let in.
+        let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+        for byte in id.iter().copied().chain(epoch.to_le_bytes()).chain([kind]) {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+        self.0 = self.0.wrapping_add(hash);
+    }
+}
+
+/// Kinds of entries.
+const KNOWN: u8 = 0;
+const FORGOTTEN: u8 = 1;

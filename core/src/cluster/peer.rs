@@ -1,0 +1,146 @@
+//! Another node, as this one knows it.
+
+use crate::clock::Now;
+use crate::message::Listing;
+use crate::node::Identity;
+
+/// Names a peer within a process, for the links. Never used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PeerKey(pub u32);
+
+/// Where the clients of a node reach it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Contact {
+    /// A name or an address.
+    pub host: String,
+    /// Its ordinary port.
+    pub port: u16,
+}
+
+/// Whether this can be a name or an address of a host. Hosts come from clients
+/// and other nodes, and go into the nodes file, the log and replies of lines.
+pub fn is_host(text: &[u8]) -> bool {
+    const LONGEST: usize = 255;
+    let plain = |c: &u8| c.is_ascii_alphanumeric() || b".-:_".contains(c);
+    !text.is_empty() && text.len() <= LONGEST && text.iter().all(plain)
+}
+
+/// Why a node takes no frames.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal(pub String);
+
+/// The connection to a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LinkState {
+    /// There is none.
+    Closed,
+    /// There is one with this number.
+    Up(u64),
+    /// There is one, and the node answers with errors.
+    Refusing(Refusal),
+}
+
+impl LinkState {
+    /// Whether frames can be sent.
+    pub fn is_up(&self) -> bool {
+        matches!(self, LinkState::Up(_))
+    }
+}
+
+/// Another node.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    /// Its name for the links.
+    pub key: PeerKey,
+    /// Its id.
+    pub id: [u8; 20],
+    /// Its data epoch, as last told.
+    pub epoch: u64,
+    /// Its term, as last told.
+    pub term: u64,
+    /// Where it is.
+    pub contact: Contact,
+    /// Whether it named that host itself. Else it is where its frames come from.
+    pub announced: bool,
+    /// The connection to it.
+    pub link: LinkState,
+    /// Whether it is leaving.
+    pub leaving: bool,
+    /// When it last answered one of our frames, monotonic ms.
+    pub answered_at: Option<u64>,
+    /// When it last sent a frame, monotonic ms.
+    pub heard_at: Option<u64>,
+    /// Whether it says that we answer it.
+    pub hears_us: bool,
+    /// Since when it is known here, monotonic ms; `None` before the first look.
+    pub known_since: Option<u64>,
+    /// The newest connection from it: its incarnation and connection number.
+    pub inbound: (u64, u64),
+}
+
+impl Peer {
+    pub(crate) fn new(key: PeerKey, identity: Identity, contact: Contact) -> Peer {
+        Peer {
+            key,
+            id: identity.id,
+            epoch: identity.epoch,
+            term: identity.term,
+            contact,
+            announced: false,
+            link: LinkState::Closed,
+            leaving: false,
+            answered_at: None,
+            heard_at: None,
+            hears_us: false,
+            known_since: None,
+            inbound: (0, 0),
+        }
+    }
+
+    /// The node as tables and records list it.
+    pub fn listing(&self) -> Listing<'_> {
+        Listing {
+            id: self.id,
+            epoch: self.epoch,
+            term: self.term,
+            host: &self.contact.host,
+            port: self.contact.port,
+        }
+    }
+
+    /// Whether it answered one of our frames not longer ago than this.
+    pub fn answered_within(&self, now: Now, ms: u64) -> bool {
+        within(self.answered_at, now, ms)
+    }
+
+    /// Whether frames pass and are answered in both directions.
+    pub fn is_reachable(&self, now: Now, timeout_ms: u64) -> bool {
+        self.link.is_up()
+            && self.hears_us
+            && self.answered_within(now, timeout_ms)
+            && within(self.heard_at, now, timeout_ms)
+    }
+
+    /// How a client should rank it, see `DISQUE HELLO`.
+    pub fn priority(&self, now: Now, timeout_ms: u64) -> u8 {
+        let last = self.answered_at.or(self.known_since);
+        let long_gone = !within(last, now, timeout_ms.saturating_mul(3));
+        match self.link {
+            _ if self.leaving || long_gone => 100,
+            LinkState::Refusing(_) => 10,
+            _ if !self.answered_within(now, timeout_ms) => 10,
+            LinkState::Closed => 5,
+            LinkState::Up(_) => 1,
+        }
+    }
+
+    /// Milliseconds since it was last heard of; `None` if it never was.
+    pub fn silent_ms(&self, now: Now) -> Option<u64> {
+        let last = self.answered_at.max(self.heard_at)?;
+        Some(now.mono_ms.saturating_sub(last))
+    }
+}
+
+fn within(at: Option<u64>, now: Now, ms: u64) -> bool {
+    at.is_some_and(|at| now.mono_ms.saturating_sub(at) <= ms)
+}

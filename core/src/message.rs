@@ -1,0 +1,218 @@
+//! What nodes tell each other, as bytes.
+//!
+//! A *frame* goes over one connection: a [`Header`] that says who speaks on which
+//! connection, then messages end to end. Its *answer* has a header of its own and
+//! the messages that go back. The order of the variants of [`Message`] and of
+//! their fields *is* the format: append at the end, never reorder.
+//!
+//! A header is the same for the life of a connection and stands alone in front,
+//! so that a frame is put together without encoding anything twice.
+
+use crate::node::Identity;
+use bincode::config::{self, Configuration, Limit};
+use bincode::{BorrowDecode, Encode};
+use std::fmt;
+
+/// The version that is spoken. Another one is refused.
+pub const PROTOCOL: u8 = 1;
+
+/// What a frame may hold beside one single larger message.
+pub const MAX_FRAME: usize = 256 << 10;
+/// Messages in a frame.
+pub const MAX_MESSAGES: usize = 512;
+/// No message may claim more than this.
+const MAX_CLAIM: usize = (512 << 20) + MAX_FRAME;
+
+fn format() -> Configuration<config::LittleEndian, config::Varint, Limit<MAX_CLAIM>> {
+    config::standard().with_limit::<MAX_CLAIM>()
+}
+
+/// Who speaks, and on which connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, BorrowDecode)]
+pub struct Header {
+    /// The speaker.
+    pub from: Speaker,
+    /// Whom the speaker takes the listener for; `None` when it asks who is there.
+    pub to: Option<[u8; 20]>,
+    /// Grows with each connection that the speaker makes.
+    pub connection: u64,
+}
+
+/// A node as it presents itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, BorrowDecode)]
+pub struct Speaker {
+    /// Its id.
+    pub id: [u8; 20],
+    /// Its data epoch.
+    pub epoch: u64,
+    /// Its term.
+    pub term: u64,
+    /// How often it started.
+    pub incarnation: u64,
+    /// The port at which its clients reach it.
+    pub port: u16,
+}
+
+impl Speaker {
+    /// What makes the speaker who it is.
+    pub fn identity(&self) -> Identity {
+        Identity {
+            id: self.id,
+            epoch: self.epoch,
+            term: self.term,
+        }
+    }
+}
+
+/// A node as the table of another one lists it.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, BorrowDecode)]
+pub struct Listing<'a> {
+    /// Its id.
+    pub id: [u8; 20],
+    /// Its data epoch.
+    pub epoch: u64,
+    /// Its term.
+    pub term: u64,
+    /// Where its clients reach it: a name or an address.
+    pub host: &'a str,
+    /// See `host`.
+    pub port: u16,
+}
+
+/// A message.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, BorrowDecode)]
+pub enum Message<'a> {
+    /// Sent all the time, and answered with the same.
+    Heartbeat(Heartbeat),
+    /// A node that the sender knows. Sent, all of them, to whom has another table.
+    Known(Listing<'a>),
+    /// A node that is gone for good, with its data epoch.
+    Forgotten {
+        /// Its id.
+        id: [u8; 20],
+        /// The data that are gone with it.
+        epoch: u64,
+        /// Wall-clock ms up to which this is remembered.
+        until: u64,
+    },
+    /// PAUSE with BCAST.
+    Pause {
+        /// The queue's name.
+        queue: &'a [u8],
+        /// See [`crate::queue::Pause::to_bits`].
+        pause: u8,
+    },
+    /// The address that the speaker wants others to use, if it has a wish.
+    Address {
+        /// A name or an address.
+        host: &'a str,
+    },
+    /// Last in an answer: the frame was not taken beyond a bad message.
+    Stopped {
+        /// What was wrong with it.
+        reason: &'a str,
+    },
+}
+
+/// How a node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, BorrowDecode)]
+pub struct Heartbeat {
+    /// DISQUE LEAVING yes was said.
+    pub leaving: bool,
+    /// The sender was answered by the receiver within node-timeout.
+    pub answered: bool,
+    /// A fingerprint of the sender's table.
+    pub table: u64,
+}
+
+/// Why bytes are no frame or answer. The position says how much was good.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Malformed(pub String);
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The header as the first bytes of a frame.
+pub fn encode_header(header: &Header) -> Vec<u8> {
+    let mut bytes = vec![PROTOCOL];
+    append(header, &mut bytes);
+    bytes
+}
+
+/// The first bytes of an answer.
+pub fn encode_answer(speaker: &Speaker) -> Vec<u8> {
+    let mut bytes = vec![PROTOCOL];
+    append(speaker, &mut bytes);
+    bytes
+}
+
+/// A message, to be appended to a frame or an answer.
+pub fn encode_message(message: &Message<'_>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    append(message, &mut bytes);
+    bytes
+}
+
+fn append(value: &impl Encode, bytes: &mut Vec<u8>) {
+    // Encoding into memory fails only for types that the format cannot express.
+    let written = bincode::encode_into_std_write(value, bytes, format());
+    debug_assert!(written.is_ok());
+}
+
+/// Reads a frame: its header, and then its messages.
+pub fn read_frame(bytes: &[u8]) -> Result<(Header, Messages<'_>), Malformed> {
+    read_first(bytes)
+}
+
+/// Reads an answer: who gave it, and then its messages.
+pub fn read_answer(bytes: &[u8]) -> Result<(Speaker, Messages<'_>), Malformed> {
+    read_first(bytes)
+}
+
+fn read_first<'a, T: BorrowDecode<'a, ()>>(
+    bytes: &'a [u8],
+) -> Result<(T, Messages<'a>), Malformed> {
+    let (version, rest) = bytes
+        .split_first()
+        .ok_or_else(|| Malformed("empty frame".into()))?;
+    if *version != PROTOCOL {
+        return Err(Malformed(format!(
+            "protocol version {version}, this node speaks version {PROTOCOL}"
+        )));
+    }
+    let (first, len) = decode(rest)?;
+    let messages = Messages { rest: &rest[len..] };
+    Ok((first, messages))
+}
+
+fn decode<'a, T: BorrowDecode<'a, ()>>(bytes: &'a [u8]) -> Result<(T, usize), Malformed> {
+    bincode::borrow_decode_from_slice(bytes, format()).map_err(|error| Malformed(error.to_string()))
+}
+
+/// The messages of a frame in their order. After an error there are no more.
+pub struct Messages<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Iterator for Messages<'a> {
+    type Item = Result<Message<'a>, Malformed>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        match decode(self.rest) {
+            Ok((message, len)) => {
+                self.rest = &self.rest[len..];
+                Some(Ok(message))
+            }
+            Err(error) => {
+                self.rest = &[];
+                Some(Err(error))
+            }
+        }
+    }
+}

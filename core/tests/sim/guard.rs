@@ -1,0 +1,89 @@
+//! What must hold of a node's life, from one event to the next.
+
+use crate::site::Site;
+use disque_core::cluster::PeerKey;
+use disque_core::message::Header;
+use std::collections::BTreeMap;
+
+/// How the names of queues begin whose pauses are never written down: their
+/// node dies before. Nobody may hear of them.
+pub const NEVER_WRITTEN: &[u8] = b"never:";
+
+/// An id and a data epoch.
+pub type Pair = ([u8; 20], u64);
+
+/// What was true of a node before.
+#[derive(Default)]
+pub struct Guard {
+    /// Whom it has forgotten.
+    forgotten: BTreeMap<Pair, u64>,
+    /// The newest connection from each peer, as the node remembers it.
+    inbound: BTreeMap<PeerKey, (u64, u64)>,
+    /// The newest connection from each speaker of which a frame was taken by
+    /// this process under this id.
+    taken: BTreeMap<([u8; 20], [u8; 20]), (u64, u64)>,
+    /// How often each node came to its table in the life of this process.
+    pub joined: BTreeMap<[u8; 20], u64>,
+    /// The changes of the table at the last look.
+    changes: Option<u64>,
+}
+
+impl Guard {
+    /// Another process begins.
+    pub fn restart(&mut self) {
+        self.inbound.clear();
+        self.taken.clear();
+        self.joined.clear();
+        self.changes = None;
+    }
+
+    /// The node is another one: it has forgotten nobody.
+    pub fn reset(&mut self) {
+        self.forgotten.clear();
+        self.changes = None;
+    }
+}
+
+impl Site {
+    /// A frame was taken: no newer connection of its speaker may have been heard.
+    pub fn check_connection(&mut self, header: &Header) -> Result<(), String> {
+        let Some(me) = header.to else {
+            return Ok(());
+        };
+        let connection = (header.from.incarnation, header.connection);
+        let newest = self.guard.taken.entry((me, header.from.id)).or_default();
+        if connection < *newest {
+            return Err(format!(
+                "a frame of connection {connection:?} takes effect after one of {newest:?}"
+            ));
+        }
+        *newest = connection;
+        Ok(())
+    }
+
+    /// Compares the node with what it was.
+    pub fn check_life(&mut self, wall_ms: u64) -> Result<(), String> {
+        let cluster = self.node.as_ref().expect("the node is up").cluster();
+        for peer in cluster.peers() {
+            let before = self.guard.inbound.insert(peer.key, peer.inbound);
+            if before.is_some_and(|before| before > peer.inbound) {
+                return Err(format!(
+                    "the newest connection from {:?} was {before:?} and is {:?}",
+                    peer.key, peer.inbound
+                ));
+            }
+        }
+        if self.guard.changes.replace(cluster.changes()) == Some(cluster.changes()) {
+            return Ok(());
+        }
+        let forgotten = cluster.forgotten();
+        let now: BTreeMap<Pair, u64> = forgotten.map(|(id, e, until)| ((id, e), until)).collect();
+        for (pair, until) in &self.guard.forgotten {
+            if *until > wall_ms && !now.contains_key(pair) {
+                return Err(format!("it is forgotten that {pair:?} was forgotten"));
+            }
+        }
+        self.guard.forgotten = now;
+        Ok(())
+    }
+}

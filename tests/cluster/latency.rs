@@ -1,0 +1,45 @@
+//! What a node that is in trouble costs the others.
+
+use crate::common::*;
+
+/// The time within which 99 of 100 ADDJOBs were answered.
+fn p99(client: &mut Client) -> Duration {
+    const JOBS: usize = 3000;
+    let mut times: Vec<Duration> = (0..JOBS)
+        .map(|_| {
+            let start = Instant::now();
+            add(client, "q", "a body of some length");
+            start.elapsed()
+        })
+        .collect();
+    client.run("DISQUE FLUSHALL").expect_ok();
+    times.sort();
+    times[JOBS * 99 / 100]
+}
+
+/// The machine's own noise is in some rounds, a cost of the links in all.
+fn expect_quick(client: &mut Client, limit: Duration, beside: &str) {
+    const ROUNDS: usize = 10;
+    let rounds: Vec<Duration> = (0..ROUNDS).map(|_| p99(client)).collect();
+    assert!(
+        rounds.iter().any(|round| *round < limit),
+        "beside {beside} 99 of 100 ADDJOBs take {rounds:?}, never less than {limit:?}"
+    );
+}
+
+#[test]
+fn a_node_that_hangs_costs_the_others_nothing() {
+    let _alone = quiet_machine();
+    let cluster = Cluster::start(3, Options::new().alone());
+    let mut c = cluster[0].client();
+    p99(&mut c);
+    let healthy = (0..3).map(|_| p99(&mut c)).min().unwrap();
+    let limit = healthy * 3 + ms(1);
+    let id = cluster.id(2);
+    cluster[2].sigstop();
+    expect_quick(&mut c, limit, "a node that hangs");
+    cluster.wait_priority(0, &id, &[100]);
+    expect_quick(&mut c, limit, "a node that is gone");
+    cluster[2].sigcont();
+    cluster.wait_connected();
+}
