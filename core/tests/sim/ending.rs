@@ -212,7 +212,14 @@ impl World {
             prints.insert(inside.cluster().fingerprint(inside.identity()));
         }
         if prints.len() > 1 {
-            return Err("the tables of members differ".into());
+            let lists = members.iter().map(|node| {
+                let site = &self.sites[node];
+                let cluster = site.node.as_ref().expect("it is up").cluster();
+                let forgotten: Vec<_> = cluster.forgotten().collect();
+                (site.clocks.now(self.now).wall_ms, forgotten)
+            });
+            let lists: Vec<_> = lists.collect();
+            return Err(format!("the tables of members differ: {lists:?}"));
         }
         self.outsiders_know(&members)
     }

@@ -243,7 +243,7 @@ impl Site {
     /// Another machine stands here from now on, with nothing on its disk.
     pub fn renew(&mut self, policy: Policy, random: &mut Random) {
         self.disk = Disk::new(policy);
-        self.clocks = Clocks::new(random);
+        self.clocks.reboot(random);
         self.checker = Checker::default();
         self.identities.clear();
         self.known.clear();
