@@ -22,7 +22,7 @@ use disque_core::memory::Pressure;
 use disque_core::node::get::{GetJob, Receipt};
 use disque_core::node::{Identity, Node};
 use smallvec::SmallVec;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// The node of this process. Empty until the module is loaded.
 pub static HOST: MainCell<Host> = MainCell::empty();
@@ -61,6 +61,8 @@ pub struct Host {
     /// The links to other nodes; `None` while the server loads or stops, and on
     /// a replica.
     pub links: Option<Links>,
+    /// Hosts whose frames are refused, with the error that was logged.
+    pub refused_frames: BTreeMap<String, String>,
     /// Clients whose DISQUE MEET is under way.
     pub meetings: HashMap<WaiterId, (Contact, Option<Blocked>)>,
     /// The changes of the table that the nodes file holds.
@@ -192,6 +194,7 @@ impl Host {
     pub fn new(node: Node, passive: bool) -> Host {
         Host {
             links: None,
+            refused_frames: BTreeMap::new(),
             meetings: HashMap::new(),
             saved: (*node.identity(), u64::MAX),
             node,

@@ -1,7 +1,7 @@
 //! The section `disque` of INFO, and the same figures for DISQUE INFO.
 
 use crate::ffi::{Info, MainThread, Reason};
-use crate::host::{Host, HOST};
+use crate::host::{now, Host, HOST};
 use std::ffi::{CStr, CString};
 
 /// The version of this module.
@@ -21,12 +21,21 @@ pub fn figures(host: &Host) -> Vec<(&'static str, Figure)> {
     let totals = host.node.totals();
     let [delayed, active, queued] = totals.jobs;
     let stats = totals.stats;
+    let cluster = host.node.cluster();
+    // This node reaches itself.
+    let reachable = 1 + host.node.reachable_peers(now()).count();
     let identity = host.node.identity();
     let settings = host.node.settings();
     let warnings: Vec<_> = host.warnings.iter().map(|warning| warning.name()).collect();
     vec![
         ("version", Text(VERSION.into())),
         ("node_id", Text(identity.hex())),
+        ("known_nodes", Number(cluster.size() as u64)),
+        ("reachable_nodes", Number(reachable as u64)),
+        (
+            "bus_messages_dropped_total",
+            Number(host.dropped_messages()),
+        ),
         ("leaving", Number(host.node.is_leaving().into())),
         ("registered_jobs", Number(delayed + active + queued)),
         ("queued_jobs", Number(queued)),

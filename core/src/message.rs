@@ -102,7 +102,7 @@ pub enum Message<'a> {
         /// See [`crate::queue::Pause::to_bits`].
         pause: u8,
     },
-    /// The address that the speaker wants others to use, if it has a wish.
+    /// The address that the speaker wants others to use; empty if it has no wish.
     Address {
         /// A name or an address.
         host: &'a str,

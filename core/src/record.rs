@@ -12,6 +12,8 @@
 use crate::job_id::JobId;
 use crate::message::Listing;
 use bincode::config::{self, Configuration, Limit};
+use bincode::enc::write::Writer;
+use bincode::error::EncodeError;
 use bincode::{BorrowDecode, Encode};
 use std::fmt;
 
@@ -194,11 +196,21 @@ impl RecordBatch {
         let start = self.bytes.len();
         // Encoding into memory fails only for types that this format cannot
         // express (maps of unknown length and the like): none of ours is.
-        let written = bincode::encode_into_std_write(record, &mut self.bytes, format());
+        let written = bincode::encode_into_writer(record, Appender(&mut self.bytes), format());
         debug_assert!(written.is_ok());
         self.checksum.update(&self.bytes[start..]);
         let checksum = self.checksum.clone().finalize();
         self.bytes[1..HEADER].copy_from_slice(&checksum.to_le_bytes());
+    }
+}
+
+/// Appends what is encoded, without the detour over [`std::io::Write`].
+struct Appender<'a>(&'a mut Vec<u8>);
+
+impl Writer for Appender<'_> {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), EncodeError> {
+        self.0.extend_from_slice(bytes);
+        Ok(())
     }
 }
 

@@ -4,8 +4,8 @@
 use super::disque::own_address;
 use super::words::{decimal, Words};
 use super::words_of;
-use crate::ffi::{Call, Level};
-use crate::host::{admin, look, Host};
+use crate::ffi::Call;
+use crate::host::{admin, command, look, Host};
 use disque_core::clock::Now;
 use disque_core::cluster::{is_host, Contact, LinkState, Peer};
 use disque_core::error::Error;
@@ -19,7 +19,7 @@ pub const MEET_USAGE: &str = "DISQUE MEET host port";
 /// The client waits until the node at the address has said who it is. Where it
 /// cannot wait the answer is OK at once and the outcome goes to the log.
 pub fn meet(call: &mut Call<'_>) {
-    admin(call, |host, _, call| {
+    command(call, |host, _, call| {
         let contact = parse_contact(&words_of(call)[1..])?;
         host.start_meeting(contact, call)
     });
@@ -27,7 +27,7 @@ pub fn meet(call: &mut Call<'_>) {
 
 /// `DISQUE FORGET id`
 pub fn forget(call: &mut Call<'_>) {
-    admin(call, |host, now, call| {
+    command(call, |host, now, call| {
         let words = words_of(call);
         let id = words.get(1).ok_or(Error::Internal)?;
         host.node.forget_node(now, id, &mut host.fx)?;
@@ -183,13 +183,13 @@ pub fn bus(call: &mut Call<'_>) {
         let from = call.ctx().client_host();
         let from = from.as_deref().unwrap_or("127.0.0.1");
         match host.node.handle_frame(now, frame, from, &mut host.fx) {
-            Ok(answer) => call.reply().bulk(answer),
+            Ok(answer) => {
+                host.frames_are_taken_from(from);
+                call.reply().bulk(answer);
+            }
             Err(error) => {
                 let text = error.to_string();
-                call.ctx().log(
-                    Level::Notice,
-                    &format!("a frame from {from} was refused: {text}"),
-                );
+                host.log_refused_frame(call.ctx(), from, &text);
                 call.reply().error(&text);
             }
         }

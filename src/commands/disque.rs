@@ -4,7 +4,7 @@ use super::reply::clamp;
 use super::words::Keyword;
 use super::{words_of, TABLE};
 use crate::ffi::{Call, Level};
-use crate::host::{admin, look, RECORD_COMMAND};
+use crate::host::{admin, command, look, RECORD_COMMAND};
 use crate::info::{figures, Figure};
 use crate::persistence::load::damaged;
 use disque_core::error::Error;
@@ -72,7 +72,7 @@ pub fn flushall(call: &mut Call<'_>) {
 
 /// `DISQUE LEAVING [yes|no]`
 pub fn leaving(call: &mut Call<'_>) {
-    admin(call, |host, now, call| {
+    command(call, |host, now, call| {
         let words = words_of(call);
         check_count(&words, 2, LEAVING_USAGE)?;
         let Some(word) = words.get(1) else {
@@ -86,7 +86,7 @@ pub fn leaving(call: &mut Call<'_>) {
             reply.integer(clamp(jobs));
             reply.bulk("acks-left");
             reply.integer(0);
-            // Without peers no job finds a place elsewhere.
+            // Jobs do not move between nodes: none finds a place elsewhere.
             reply.bulk("no-target");
             reply.integer(clamp(jobs));
             return Ok(());

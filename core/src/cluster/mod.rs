@@ -236,6 +236,11 @@ impl Cluster {
         (!self.peers.is_empty()).then_some(self.beat_at)
     }
 
+    /// Has the next heartbeats sent at once: they have news.
+    pub(crate) fn beat_soon(&mut self) {
+        self.beat_at = 0;
+    }
+
     /// The peers to send a heartbeat to, if it is time.
     pub(crate) fn beat(&mut self, now: Now, interval_ms: u64) -> Vec<PeerKey> {
         if self.peers.is_empty() || now.mono_ms < self.beat_at {

@@ -228,6 +228,7 @@ impl Node {
     /// DISQUE LEAVING no: as before.
     pub fn set_leaving(&mut self, leaving: bool, now: Now, fx: &mut Effects) {
         self.leaving = leaving;
+        self.cluster.beat_soon();
         if leaving {
             self.answer_all_waiters(&Answer::Error(Error::Leaving), now, fx);
         }

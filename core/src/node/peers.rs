@@ -232,6 +232,12 @@ impl Node {
     ) -> Result<(), String> {
         match message {
             Message::Heartbeat(beat) => self.take_heartbeat(now, from, beat, answers),
+            Message::Address { host: "" } => {
+                // It wants to be found where its frames come from.
+                if let Some(peer) = self.cluster.peer_mut(&from.id) {
+                    peer.announced = false;
+                }
+            }
             Message::Known(Listing { host, .. }) | Message::Address { host }
                 if !is_host(host.as_bytes()) =>
             {
@@ -391,10 +397,8 @@ impl Node {
         let beat = self
             .cluster
             .heartbeat(&self.identity, self.leaving, peer, now, timeout);
-        if !self.settings.announce_host.is_empty() {
-            let host = &self.settings.announce_host;
-            fx.send(key, &Message::Address { host });
-        }
+        let host = &self.settings.announce_host;
+        fx.send(key, &Message::Address { host });
         fx.send(key, &Message::Heartbeat(beat));
     }
 
