@@ -44,6 +44,14 @@ exported_symbols() {
   }
 }
 
+# fuzz/module is the module with another kind of output: it needs what that needs.
+fuzz_manifest() {
+  dependencies() {
+    sed -n '/^\[dependencies\]/,/^$/p' "$1" | sed 's|"\.\./\.\./|"|'
+  }
+  diff <(dependencies Cargo.toml) <(dependencies fuzz/module/Cargo.toml)
+}
+
 scripts() {
   local script
   for script in ci/*.sh .ci/run; do
@@ -52,6 +60,7 @@ scripts() {
 }
 
 check "the scripts parse" scripts
+check "the fuzzer builds the module with its dependencies" fuzz_manifest
 check "the code is formatted" cargo fmt --all --check
 check "no warnings" clippy
 check "no unsafe outside src/ffi" unsafe_elsewhere
