@@ -22,7 +22,12 @@ pub fn on_event(ctx: &Ctx, event: Event) {
     match event {
         Event::Cron => check_alarm(ctx),
         // Told in every round: nothing but the gate, and no alarm.
-        Event::AfterSleep => return with_host(ctx, Host::open_gate),
+        Event::AfterSleep => {
+            return with_host(ctx, |host| {
+                host.open_gate();
+                host.check_given(ctx);
+            })
+        }
         Event::BeforeSleep => return,
         Event::LoadingStarted(source) => with_host(ctx, |host| {
             host.close_links();

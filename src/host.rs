@@ -22,7 +22,7 @@ use disque_core::memory::Pressure;
 use disque_core::node::get::{GetJob, Receipt};
 use disque_core::node::{Identity, Node};
 use smallvec::SmallVec;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 /// The node of this process. Empty until the module is loaded.
 pub static HOST: MainCell<Host> = MainCell::empty();
@@ -32,6 +32,8 @@ pub const RECORD_COMMAND: &std::ffi::CStr = c"disque.record";
 
 /// Waiting clients that one command serves; the timer serves the rest.
 const SERVED_PER_COMMAND: usize = 64;
+/// Waiting clients that get an answer without jobs in one command or turn.
+const ANSWERED_PER_ROUND: usize = 64;
 /// Steps between two looks at the clock in a timer turn.
 const STEPS: usize = 200;
 /// A timer turn ends after this long and goes on in the next round of the event
@@ -47,9 +49,13 @@ pub struct Host {
     /// What the running call wants done.
     pub fx: Effects,
     /// Clients that wait for the node's answer.
-    waiting: HashMap<WaiterId, Blocked>,
+    waiting: HashMap<WaiterId, Waiting>,
     /// What answered clients were given, until the answer has left.
-    receipts: HashMap<WaiterId, SmallVec<[Receipt; 1]>>,
+    given: HashMap<WaiterId, Given>,
+    /// Of these, the clients to whose output the answer was added in this round.
+    leaving_now: Vec<WaiterId>,
+    /// Answers without jobs that are still to be given.
+    pending: VecDeque<(WaiterId, Answer)>,
     notes: Vec<Note>,
     /// Settings that only the module acts on.
     pub settings: ModuleSettings,
@@ -73,6 +79,18 @@ pub struct Host {
     passive: bool,
 }
 
+/// A client that waits for the node's answer.
+struct Waiting {
+    client: u64,
+    blocked: Blocked,
+}
+
+/// What an answered client was given.
+struct Given {
+    client: u64,
+    receipts: SmallVec<[Receipt; 1]>,
+}
+
 /// What a callback found out, for the next turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Note {
@@ -90,8 +108,19 @@ pub fn command(
     call: &mut Call<'_>,
     run: impl FnOnce(&mut Host, Now, &mut Call<'_>) -> Result<(), Error>,
 ) {
+    let flags = call.ctx().flags();
     admin(call, |host, now, call| {
         host.node.check_serving()?;
+        // A replica may be set to take writes: its jobs are its primary's all the
+        // same.
+        if host.passive {
+            return Err(Error::ReadOnly);
+        }
+        if host.node.has_ready() && !flags.multi() && !flags.script() {
+            // Clients that wait since a transaction come first.
+            host.node.serve(now, SERVED_PER_COMMAND, &mut host.fx);
+            host.answer(call.ctx().main());
+        }
         run(host, now, call)
     });
 }
@@ -200,7 +229,9 @@ impl Host {
             node,
             fx: Effects::new(),
             waiting: HashMap::new(),
-            receipts: HashMap::new(),
+            given: HashMap::new(),
+            leaving_now: Vec::new(),
+            pending: VecDeque::new(),
             notes: Vec::new(),
             scans: Vec::new(),
             own_clients: 0,
@@ -279,7 +310,8 @@ impl Host {
         let id = self.node.block(now, get)?;
         match call.block(id.0) {
             Ok(blocked) => {
-                self.waiting.insert(id, blocked);
+                let client = call.ctx().client_id();
+                self.waiting.insert(id, Waiting { client, blocked });
             }
             Err(ffi::CannotBlock) => {
                 self.node.forget_waiter(id, now);
@@ -309,7 +341,7 @@ impl Host {
             return;
         }
         if turn.may_replicate().is_err() {
-            ffi::arm(turn.main(), ffi::mono_ms() + PAUSED_RETRY_MS);
+            self.run_paused_turn(turn);
             return;
         }
         let started = ffi::mono_ms();
@@ -334,6 +366,16 @@ impl Host {
         }
     }
 
+    /// While the server wants no writes: what records nothing goes on, that is
+    /// time-outs of clients and scans.
+    fn run_paused_turn(&mut self, turn: &Turn) {
+        self.node.end_waits(now(), STEPS, &mut self.fx);
+        self.answer(turn.main());
+        self.answer_pending(turn.main(), ANSWERED_PER_ROUND);
+        self.step_scans(turn);
+        ffi::arm(turn.main(), ffi::mono_ms() + PAUSED_RETRY_MS);
+    }
+
     /// On a replica only memory is freed, and clients that Redis has sent away
     /// are forgotten. What a lost answer gave away comes back by its RETRY.
     fn run_passive_turn(&mut self, turn: &Turn) {
@@ -342,6 +384,7 @@ impl Host {
                 self.forget(id, now());
             }
         }
+        self.answer_pending(turn.main(), ANSWERED_PER_ROUND);
         self.node.free_discarded(STEPS);
         self.step_scans(turn);
         self.set_alarm(turn.main(), now());
@@ -359,6 +402,7 @@ impl Host {
         // Answers leave only after the record is in the append only file: Redis
         // writes it before it sends anything, at the end of this loop turn.
         self.answer(turn.main());
+        self.answer_pending(turn.main(), ANSWERED_PER_ROUND);
         if !self.fx.records.is_empty() {
             let bytes = self.fx.records.bytes();
             if let Err(error) = turn.replicate(RECORD_COMMAND, bytes) {
@@ -386,17 +430,46 @@ impl Host {
 
     /// Answers waiting clients as the node wants it.
     pub fn answer(&mut self, main: MainThread) {
-        let answers = std::mem::take(&mut self.fx.answers);
-        for (id, answer) in &answers {
-            self.answer_one(*id, answer, main);
+        let mut answers = std::mem::take(&mut self.fx.answers);
+        for (id, answer) in answers.drain(..) {
+            match answer {
+                // The keys of the jobs hold until the next call of the node only.
+                Answer::Jobs(_) => self.answer_one(id, &answer, main),
+                Answer::Null | Answer::Error(_) => self.pending.push_back((id, answer)),
+            }
         }
         // The room is kept for the next call.
         self.fx.answers = answers;
-        self.fx.answers.clear();
+    }
+
+    /// Gives answers without jobs, at most `max` of them: each costs the server
+    /// some 50 us when it lets the client go, and a flush may have made thousands.
+    pub fn answer_pending(&mut self, main: MainThread, max: usize) {
+        for _ in 0..max {
+            let Some((id, answer)) = self.pending.pop_front() else {
+                return;
+            };
+            self.answer_one(id, &answer, main);
+        }
+    }
+
+    /// The round is over in which answers were added to the output of clients. A
+    /// client that is gone by now was closed before or while it was sent.
+    pub fn check_given(&mut self, ctx: &Ctx) {
+        for id in std::mem::take(&mut self.leaving_now) {
+            match self.given.get(&id) {
+                Some(given) if !ctx.is_connected(given.client) => {
+                    self.note(Note::Lost(id), ctx.main())
+                }
+                _ => {
+                    self.given.remove(&id);
+                }
+            }
+        }
     }
 
     fn answer_one(&mut self, id: WaiterId, answer: &Answer, main: MainThread) {
-        let Some(blocked) = self.waiting.remove(&id) else {
+        let Some(Waiting { client, blocked }) = self.waiting.remove(&id) else {
             return;
         };
         let (node, fx) = (&self.node, &self.fx);
@@ -410,7 +483,7 @@ impl Host {
         if let Answer::Jobs(delivered) = answer {
             let receipts = self.node.receipts(*delivered, &self.fx);
             if answered {
-                self.receipts.insert(id, receipts);
+                self.given.insert(id, Given { client, receipts });
             } else {
                 // Redis had let the client go before the node knew.
                 self.node.undeliver(&receipts, &mut self.fx);
@@ -423,7 +496,7 @@ impl Host {
             return;
         }
         if self.passive {
-            if self.node.has_discarded() || !self.scans.is_empty() {
+            if self.node.has_discarded() || !self.scans.is_empty() || !self.pending.is_empty() {
                 ffi::poke(main);
             }
             return;
@@ -440,7 +513,7 @@ impl Host {
 
     fn is_due(&self, now: Now) -> bool {
         let due = self.node.next_wake().is_some_and(|at| at <= now.mono_ms);
-        due || !self.scans.is_empty()
+        due || !self.scans.is_empty() || !self.pending.is_empty() || !self.fx.records.is_empty()
     }
 
     fn note(&mut self, note: Note, main: MainThread) {
@@ -453,8 +526,9 @@ impl Host {
             match note {
                 Note::Gone(id) => self.forget(id, now),
                 Note::Lost(id) => {
-                    let receipts = self.receipts.remove(&id).unwrap_or_default();
-                    self.node.undeliver(&receipts, &mut self.fx);
+                    if let Some(given) = self.given.remove(&id) {
+                        self.node.undeliver(&given.receipts, &mut self.fx);
+                    }
                 }
             }
         }
@@ -483,10 +557,15 @@ pub fn on_freed(ctx: &Ctx, id: u64, fate: Fate) {
     let id = WaiterId(id);
     match fate {
         Fate::Lost => leave_note(ctx, Note::Lost(id)),
-        Fate::Delivered | Fate::Unanswered => {
-            // Nothing is owed to a poisoned host.
-            let _ = HOST.with(ctx.main(), |host| host.receipts.remove(&id));
+        // Nothing is owed to a poisoned host.
+        Fate::Delivered => {
+            let _ = HOST.with(ctx.main(), |host| {
+                if host.given.contains_key(&id) {
+                    host.leaving_now.push(id);
+                }
+            });
         }
+        Fate::Unanswered => {}
     }
 }
 

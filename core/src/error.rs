@@ -37,6 +37,8 @@ pub enum Error {
     Acked,
     /// More than half of the job's TTL has passed.
     TooLate,
+    /// This server is a replica.
+    ReadOnly,
     /// Memory is full.
     OutOfMemory,
     /// The server is set so that jobs would not survive.
@@ -112,6 +114,7 @@ impl fmt::Display for Error {
             Error::TooLate => {
                 "TOOLATE Half of the job's TTL has passed: it can no longer be postponed"
             }
+            Error::ReadOnly => "READONLY This server is a replica: jobs are its primary's",
             Error::OutOfMemory => {
                 "OOM Memory is full: consume jobs or raise maxmemory or disque.max-memory"
             }

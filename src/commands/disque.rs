@@ -6,7 +6,7 @@ use super::{words_of, TABLE};
 use crate::ffi::{Call, Level};
 use crate::host::{admin, command, look, RECORD_COMMAND};
 use crate::info::{figures, Figure};
-use crate::persistence::load::damaged;
+use crate::persistence::load::{damaged, give_up};
 use disque_core::error::Error;
 
 const LEAVING_USAGE: &str = "DISQUE LEAVING [yes|no]";
@@ -136,7 +136,7 @@ pub fn record(call: &mut Call<'_>) {
             );
             if let Err(text) = damaged(host, &what) {
                 call.ctx().log(Level::Warning, &text);
-                give_up(from_primary);
+                give_up(host, &text);
             }
         } else if from_primary {
             // A replica's own append only file gets the same bytes.
@@ -146,14 +146,6 @@ pub fn record(call: &mut Call<'_>) {
         call.reply().simple("OK");
         Ok(())
     });
-}
-
-/// Redis goes on loading whatever a command answers. So a start from damaged
-/// data ends here, as Redis itself ends one from a damaged file.
-fn give_up(from_primary: bool) {
-    if !from_primary {
-        std::process::exit(1);
-    }
 }
 
 /// The address that others may try: the first one that this server is bound to.

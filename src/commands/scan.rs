@@ -147,16 +147,23 @@ pub fn parse_jscan(words: &[&[u8]]) -> Result<Scan, Error> {
     while let Some(word) = words.option()? {
         match word.as_bytes() {
             b"QUEUE" => filter.queue = Some(words.word()?.into()),
-            b"STATE" => filter.states.push(state(&mut words)?),
+            b"STATE" => add_state(&mut filter, state(&mut words)?),
             b"REPLY" => details = wants_details(&mut words)?,
             // After STATE a state may stand without the word before it.
-            other if !filter.states.is_empty() && state_name(other).is_some() => {
-                filter.states.extend(state_name(other))
-            }
-            _ => common.take(word, &mut words)?,
+            other => match state_name(other).filter(|_| !filter.states.is_empty()) {
+                Some(name) => add_state(&mut filter, name),
+                None => common.take(word, &mut words)?,
+            },
         }
     }
     Ok(common.scan(What::Jobs { filter, details }))
+}
+
+/// Each state once: the filter is asked for every job that is looked at.
+fn add_state(filter: &mut JobFilter, name: &'static str) {
+    if !filter.states.contains(&name) {
+        filter.states.push(name);
+    }
 }
 
 fn state(words: &mut Words<'_, '_>) -> Result<&'static str, Error> {

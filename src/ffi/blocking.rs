@@ -96,10 +96,16 @@ struct Client {
 }
 
 /// Redis must be told exactly once, by UnblockClient, that a client waits no
-/// longer. All states but the first two mean that it was.
+/// longer. All states but the first four mean that it was. Redis frees the
+/// handle some time after it was told, so a client whose answer is being written
+/// is never told about before the answer is complete.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Waiting,
+    /// The answer is being written, perhaps over several turns.
+    Answering,
+    /// The same, and Redis has let the client go meanwhile.
+    Abandoned,
     /// The answer is written, and will be sent unless something comes between.
     Answered,
     /// The answer is on its way.
@@ -162,7 +168,7 @@ impl Blocked {
             client.handle,
             Some(client.id),
             State::Waiting,
-            State::Answered,
+            State::Answering,
         )
         .then(|| Answer::new(client.handle))
     }
@@ -173,7 +179,7 @@ impl Blocked {
             self.handle,
             Some(self.id),
             State::Waiting,
-            State::Answered,
+            State::Answering,
         ) {
             return false;
         }
@@ -208,7 +214,7 @@ impl Answer {
         &mut self.reply
     }
 
-    /// The handle must be live and its state just changed from `Waiting`.
+    /// The handle must be live and its state just changed to `Answering`.
     fn new(handle: NonNull<raw::RedisModuleBlockedClient>) -> Self {
         // SAFETY: the handle is live, because its entry was found. Replies to
         // such a context gather in a client of Redis' own until the blocked
@@ -233,9 +239,18 @@ impl Drop for Answer {
         unsafe {
             need(raw::RedisModule_FreeThreadSafeContext)(self.ctx);
         }
-        // A handle cannot leave the main thread. The cell is open only where it
-        // is taken empty.
-        let queued = ANSWERED.with(MainThread::token(), |answered| answered.push(self.handle));
+        // A handle cannot leave the main thread.
+        let main = MainThread::token();
+        if change_state(main, self.handle, None, State::Abandoned, State::Lost) {
+            // SAFETY: live until Redis is told, and the change of state makes this
+            // the only call.
+            unsafe { unblock(self.handle) };
+            return;
+        }
+        let answered = change_state(main, self.handle, None, State::Answering, State::Answered);
+        debug_assert!(answered);
+        // The cell is open only where it is taken empty.
+        let queued = ANSWERED.with(main, |answered| answered.push(self.handle));
         debug_assert!(queued.is_ok());
     }
 }
@@ -307,14 +322,19 @@ fn let_go(
 ) -> Option<(State, u64)> {
     let to = [
         (State::Waiting, State::Settled),
+        (State::Answering, State::Abandoned),
         (State::Answered, State::Lost),
     ]
     .into_iter()
     .find_map(|(from, to)| change_state(main, handle, None, from, to).then_some(to))?;
-    // SAFETY: an entry in one of these states is live, and the change of state
-    // makes this the only call.
-    unsafe { unblock(handle) };
-    Some((to, id_of(main, handle)?))
+    let id = id_of(main, handle)?;
+    // An abandoned answer still holds the handle: it tells Redis when it ends.
+    if to != State::Abandoned {
+        // SAFETY: an entry in one of the other states is live, and the change of
+        // state makes this the only call.
+        unsafe { unblock(handle) };
+    }
+    Some((to, id))
 }
 
 fn id_of(main: MainThread, handle: NonNull<raw::RedisModuleBlockedClient>) -> Option<u64> {
@@ -391,7 +411,7 @@ unsafe extern "C" fn on_disconnect(
             let main = context.main();
             // An answered client that disconnects now is heard of again in
             // `on_freed`.
-            if let Some((State::Settled, id)) = let_go(main, handle) {
+            if let Some((State::Settled | State::Abandoned, id)) = let_go(main, handle) {
                 if let Some(hooks) = HOOKS.get() {
                     (hooks.disconnected)(&context, id);
                 }
@@ -415,7 +435,9 @@ unsafe extern "C" fn on_freed(ctx: *mut raw::RedisModuleCtx, handle: *mut c_void
             let fate = match client.state {
                 State::Released if !context.blocked_client_disconnected() => Fate::Delivered,
                 State::Answered | State::Released | State::Lost => Fate::Lost,
-                State::Settled | State::Waiting => Fate::Unanswered,
+                State::Settled | State::Waiting | State::Answering | State::Abandoned => {
+                    Fate::Unanswered
+                }
             };
             if let Some(hooks) = HOOKS.get() {
                 (hooks.freed)(&context, client.id, fate);

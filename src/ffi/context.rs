@@ -119,6 +119,12 @@ impl Ctx {
         unsafe { need(raw::RedisModule_GetClientId)(self.as_ptr()) }
     }
 
+    /// Whether a client is still connected.
+    pub fn is_connected(&self, client: u64) -> bool {
+        // SAFETY: null asks for nothing but whether the client exists.
+        ok(unsafe { need(raw::RedisModule_GetClientInfoById)(std::ptr::null_mut(), client) })
+    }
+
     /// The address from which the client behind the call has connected. `None`
     /// for a client without a connection, or on a local socket.
     pub fn client_host(&self) -> Option<String> {

@@ -1,7 +1,7 @@
 //! Loading: from Loading Started, which empties the node, over the records of
 //! the snapshot and the append only file, to Loading Ended.
 
-use crate::ffi::{Ctx, Level, Source};
+use crate::ffi::{log_from_any_thread, Ctx, Level, Source};
 use crate::host::{now, Host};
 use disque_core::node::load::Completeness;
 
@@ -10,6 +10,8 @@ use disque_core::node::load::Completeness;
 pub struct LoadState {
     /// Where the data come from; `None` while nothing is loaded.
     pub source: Option<Source>,
+    /// Loads of this process, the running one included.
+    pub loads: u64,
     /// Record commands read so far.
     pub commands: u64,
     /// Whether the server had stopped cleanly before. Holds for the first load
@@ -20,20 +22,37 @@ pub struct LoadState {
     pub broken: bool,
     /// Damaged records left out, over all loads.
     pub skipped: u64,
+    /// Of these, before the load that runs.
+    skipped_before: u64,
+}
+
+/// What is loaded cannot be used. A server that starts ends here, as Redis itself
+/// ends it for a damaged file: it would go on with its append only file, and for a
+/// snapshot it would look for the damage and may never come back from that.
+/// Elsewhere (a full sync, DEBUG RELOAD) the caller reports the error.
+pub fn give_up(host: &Host, text: &str) {
+    let starts = host.load.loads == 1;
+    if starts && matches!(host.load.source, Some(Source::Rdb | Source::Aof)) {
+        log_from_any_thread(Level::Warning, text);
+        std::process::exit(1);
+    }
 }
 
 /// All state is about to be replaced.
 pub fn started(host: &mut Host, source: Source, ctx: &Ctx) {
     host.load.source = Some(source);
     host.load.commands = 0;
+    host.load.loads += 1;
     host.node.begin_load(now(), &mut host.fx);
     host.answer(ctx.main());
+    host.answer_pending(ctx.main(), usize::MAX);
 }
 
 /// The load is over: this node serves, or follows its primary.
 pub fn ended(host: &mut Host, ctx: &Ctx) {
     let source = host.load.source.take();
     let after_clean_stop = std::mem::take(&mut host.load.after_clean_stop);
+    let skipped_before = std::mem::replace(&mut host.load.skipped_before, host.load.skipped);
     if host.load.broken {
         return;
     }
@@ -43,7 +62,10 @@ pub fn ended(host: &mut Host, ctx: &Ctx) {
         return;
     }
     let completeness = match source {
-        Some(Source::Aof) if after_clean_stop || synced_before_replies(ctx) => {
+        Some(Source::Aof)
+            if host.load.skipped == skipped_before
+                && (after_clean_stop || synced_before_replies(ctx)) =>
+        {
             Completeness::Complete
         }
         _ => Completeness::MayLackDeliveries,
@@ -86,9 +108,12 @@ fn synced_before_replies(ctx: &Ctx) -> bool {
 pub fn damaged(host: &mut Host, what: &str) -> Result<(), String> {
     if host.settings.skip_damaged {
         host.load.skipped += 1;
+        let text = format!("damaged job data are left out: {what}");
+        log_from_any_thread(Level::Warning, &text);
         return Ok(());
     }
-    host.load.broken = true;
+    // A replica's stream goes on, without a load that could be broken.
+    host.load.broken = host.load.source.is_some();
     Err(format!(
         "damaged job data: {what}. Restore a good copy, or set 'disque.damaged-records skip' to \
          load without this record"

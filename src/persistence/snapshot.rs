@@ -3,7 +3,7 @@
 //!
 //! A row of batches of records, each with a 1 in front, and a 0 at the end.
 
-use super::load::damaged;
+use super::load::{damaged, give_up};
 use crate::ffi::{AuxHooks, MainThread, RdbReader, RdbWriter};
 use crate::host::{now, HOST};
 
@@ -39,6 +39,15 @@ fn save(rdb: &mut RdbWriter<'_>) {
 }
 
 fn load(rdb: &mut RdbReader<'_>, version: i32) -> Result<(), String> {
+    load_batches(rdb, version).inspect_err(|text| {
+        if let Some(main) = MainThread::here() {
+            // A stopped host cannot say whether the server starts.
+            let _ = HOST.with(main, |host| give_up(host, text));
+        }
+    })
+}
+
+fn load_batches(rdb: &mut RdbReader<'_>, version: i32) -> Result<(), String> {
     if version != VERSION {
         return Err(format!(
             "the RDB holds job data of version {version}, this module reads version {VERSION}"

@@ -51,6 +51,10 @@ impl Node {
                 if let Some(key) = self.jobs.find(&id) {
                     self.lift(key);
                     let job = &mut self.jobs[key];
+                    if job.state == State::Active && job.attempt > 0 {
+                        // It was queued again by its RETRY, which is not recorded.
+                        job.additional_deliveries = job.additional_deliveries.saturating_add(1);
+                    }
                     job.attempt = job.attempt.saturating_add(1);
                     self.place(key, State::Active, now.from_wall(requeue_at));
                 }

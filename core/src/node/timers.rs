@@ -36,7 +36,9 @@ impl Node {
         self.serve(now, max, fx);
     }
 
-    fn end_waits(&mut self, now: Now, max: usize, fx: &mut Effects) {
+    /// Ends the waits of clients whose time is over, at most `max`. Nothing of it
+    /// is recorded.
+    pub fn end_waits(&mut self, now: Now, max: usize, fx: &mut Effects) {
         let mut moves = max as u32;
         for _ in 0..max {
             let Some(id) = self.waiters.poll(now, &mut moves) else {

@@ -12,6 +12,9 @@ use crate::error::Error;
 use crate::tables::Waiter;
 use smallvec::SmallVec;
 
+/// Jobs after which a call of [`Node::serve`] takes no further client.
+const MAX_JOBS_SERVED: usize = 1_000;
+
 impl Node {
     /// GETJOB, the part that waits: [`Node::get_jobs`] found nothing.
     pub fn block(&mut self, now: Now, get: &GetJob<'_>) -> Result<WaiterId, Error> {
@@ -52,10 +55,19 @@ impl Node {
         }
     }
 
+    /// Whether there may be clients to serve.
+    pub fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
     /// Answers waiting clients for whom there are jobs, at most about `max` of
     /// them; what remains is due at once (see [`Node::next_wake`]).
     pub fn serve(&mut self, now: Now, max: usize, fx: &mut Effects) {
+        let first = fx.mark();
         for _ in 0..max {
+            if fx.mark() - first >= MAX_JOBS_SERVED {
+                return;
+            }
             let Some(&queue) = self.ready.front() else {
                 return;
             };
