@@ -30,6 +30,9 @@ pub struct Cluster {
     peers: BTreeMap<[u8; 20], Peer>,
     keys: BTreeMap<PeerKey, [u8; 20]>,
     forgotten: BTreeMap<([u8; 20], u64), u64>,
+    /// The newest connection from nodes that were taken out, by id, while they
+    /// count as forgotten: what comes late on older ones is not their return.
+    departed: BTreeMap<[u8; 20], (u64, u64)>,
     next_key: u32,
     /// When the next heartbeats are due; meaningful while there are peers.
     beat_at: u64,
@@ -55,6 +58,7 @@ impl Cluster {
             peers: BTreeMap::new(),
             keys: BTreeMap::new(),
             forgotten: BTreeMap::new(),
+            departed: BTreeMap::new(),
             next_key: 1,
             beat_at: 0,
             fingerprint: 0,
@@ -122,8 +126,10 @@ impl Cluster {
         let key = PeerKey(self.next_key);
         self.next_key += 1;
         self.keys.insert(key, identity.id);
-        self.peers
-            .insert(identity.id, Peer::new(key, identity, contact));
+        let mut peer = Peer::new(key, identity, contact);
+        peer.inbound = self.newest_connection(&identity.id);
+        self.departed.remove(&identity.id);
+        self.peers.insert(identity.id, peer);
         self.table_changed();
         Some(Change::Added(key))
     }
@@ -132,8 +138,17 @@ impl Cluster {
     pub(crate) fn remove(&mut self, id: &[u8; 20]) -> Option<Change> {
         let peer = self.peers.remove(id)?;
         self.keys.remove(&peer.key);
+        self.departed.insert(*id, peer.inbound);
         self.table_changed();
         Some(Change::Removed(peer.key))
+    }
+
+    /// The newest connection from a node that is known, or was: its incarnation
+    /// and number.
+    pub(crate) fn newest_connection(&self, id: &[u8; 20]) -> (u64, u64) {
+        let departed = self.departed.get(id).copied();
+        let known = self.peers.get(id).map(|peer| peer.inbound);
+        known.or(departed).unwrap_or_default()
     }
 
     /// Remembers that a node is gone for good. `None` when that is no news.
@@ -158,6 +173,9 @@ impl Cluster {
         let before = self.forgotten.len();
         self.forgotten.retain(|_, until| *until > wall_ms);
         if self.forgotten.len() != before {
+            let forgotten = &self.forgotten;
+            self.departed
+                .retain(|id, _| forgotten.range((*id, 0)..=(*id, u64::MAX)).count() > 0);
             self.table_changed();
         }
     }

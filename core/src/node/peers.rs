@@ -153,11 +153,10 @@ impl Node {
             return Err(FrameError::NotServing);
         }
         let connection = (from.incarnation, header.connection);
-        if let Some(peer) = self.cluster.peer(&from.id) {
-            if connection < peer.inbound {
-                return Err(FrameError::OldConnection);
-            }
-        } else {
+        if connection < self.cluster.newest_connection(&from.id) {
+            return Err(FrameError::OldConnection);
+        }
+        if self.cluster.peer(&from.id).is_none() {
             let contact = Contact {
                 host: from_host.into(),
                 port: from.port,
@@ -180,6 +179,10 @@ impl Node {
             .ok_or(FrameError::TooManyNodes)?;
         let is_new = connection != peer.inbound;
         peer.inbound = connection;
+        if is_new {
+            // What it said on an earlier connection was of an earlier time.
+            peer.hears_us = false;
+        }
         peer.heard_at = Some(now.mono_ms);
         if is_new && !peer.link.is_up() {
             // It is back: no need to wait for the next attempt.

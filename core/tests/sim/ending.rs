@@ -102,6 +102,7 @@ impl World {
     fn heal(&mut self) -> Result<(), String> {
         self.draining = true;
         self.net.cuts.clear();
+        self.net.mutes.clear();
         self.net.latency = self.net.latency.min(20);
         let nodes: Vec<usize> = self.sites.keys().copied().collect();
         for node in nodes {
@@ -155,6 +156,18 @@ impl World {
         sites.map(|(&node, _)| node).collect()
     }
 
+    /// Nodes that believe themselves forgotten, and that no node remembers so.
+    fn strays(&self) -> Vec<usize> {
+        let forgotten = self.forgotten();
+        let strays = self.sites.iter().filter(|(_, site)| {
+            site.node.as_ref().is_some_and(|node| {
+                let identity = node.identity();
+                node.was_forgotten() && !forgotten.contains(&(identity.id, identity.epoch))
+            })
+        });
+        strays.map(|(&node, _)| node).collect()
+    }
+
     /// Operators forget the nodes that are no more, or believe themselves
     /// forgotten.
     fn forget_strangers(&mut self) -> Result<(), String> {
@@ -168,6 +181,13 @@ impl World {
                 .id
         };
         let ids: BTreeSet<[u8; 20]> = members.iter().map(inside).collect();
+        // One that believes itself forgotten while nobody remembers it would come
+        // back by its own connections: it is met, to be forgotten.
+        if let Some(&first) = members.first() {
+            for stray in self.strays() {
+                self.meet(first, stray);
+            }
+        }
         for node in members {
             let table = self.sites[&node].node.as_ref().expect("it is up").cluster();
             let strange = table.peers().map(|peer| peer.id);
@@ -210,6 +230,9 @@ impl World {
                 return Err(format!("node {me} knows others: {:?}", members));
             }
             prints.insert(inside.cluster().fingerprint(inside.identity()));
+        }
+        if !members.is_empty() && !self.strays().is_empty() {
+            return Err("a node that believes itself forgotten is not".into());
         }
         if prints.len() > 1 {
             let lists = members.iter().map(|node| {

@@ -24,6 +24,8 @@ pub struct Guard {
     taken: BTreeMap<([u8; 20], [u8; 20]), (u64, u64)>,
     /// How often each node came to its table in the life of this process.
     pub joined: BTreeMap<[u8; 20], u64>,
+    /// Since when it takes those for reachable that it does not answer.
+    pub wrong_since: BTreeMap<PeerKey, u64>,
     /// The changes of the table at the last look.
     changes: Option<u64>,
 }
@@ -34,6 +36,7 @@ impl Guard {
         self.inbound.clear();
         self.taken.clear();
         self.joined.clear();
+        self.wrong_since.clear();
         self.changes = None;
     }
 

@@ -8,7 +8,7 @@
 
 use crate::guard;
 use crate::oracle::history::What;
-use crate::site::{host_of, queue_number, PORT};
+use crate::site::{host_of, queue_number, Site, PORT};
 use crate::world::{Event, World};
 use disque_core::cluster::{Contact, PeerKey};
 use disque_core::effects::{BusAction, News};
@@ -121,6 +121,9 @@ pub struct Net {
     next_socket: SocketId,
     /// Nothing passes from one node to another until then.
     pub cuts: BTreeMap<(usize, usize), u64>,
+    /// Answers do not come back on connections from one node to another until
+    /// then, whatever else passes.
+    pub mutes: BTreeMap<(usize, usize), u64>,
     /// The longest that something takes, in ms.
     pub latency: u64,
 }
@@ -330,6 +333,11 @@ impl World {
             Way::Back => (socket.to, socket.from),
         };
         let cut = self.net.cuts.get(&(from, to)).copied().unwrap_or(0);
+        let mute = match way {
+            Way::There => 0,
+            Way::Back => self.net.mutes.get(&(to, from)).copied().unwrap_or(0),
+        };
+        let cut = cut.max(mute);
         if cut > at {
             let again = self.random.range(0, 50);
             self.schedule(to, cut - at + again, Event::Arrive(id, way));
@@ -551,7 +559,7 @@ impl World {
         contact: Contact,
         hello: Vec<u8>,
     ) -> Option<SocketId> {
-        let there = |(_, site): &(&usize, &crate::site::Site)| {
+        let there = |(_, site): &(&usize, &Site)| {
             (site.host.as_str(), PORT) == (contact.host.as_str(), contact.port)
         };
         let to = *self.sites.iter().find(there)?.0;
@@ -732,6 +740,46 @@ impl World {
             return Err("there are more links than nodes of the table".into());
         }
         Ok(())
+    }
+
+    /// Whoever a node takes for reachable was answered by it not long ago. What
+    /// was heard may be old when a network lets go what it had held: a while it
+    /// may be wrong.
+    pub fn check_reach(&mut self, node: usize) -> Result<(), String> {
+        let (at, long) = (self.now, 2 * self.profile.settings.node_timeout_ms);
+        let wrong = self.reached_wrongly(node, long);
+        let guard = &mut self.site(node).guard;
+        guard.wrong_since.retain(|key, _| wrong.contains(key));
+        for key in wrong {
+            let since = *guard.wrong_since.entry(key).or_insert(at);
+            if since + long < at {
+                return Err(format!(
+                    "node {node} has reached for {long} ms one that it answers nothing"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn reached_wrongly(&self, node: usize, long: u64) -> Vec<PeerKey> {
+        let timeout = self.profile.settings.node_timeout_ms;
+        let site = &self.sites[&node];
+        let inside = site.node.as_ref().expect("the node is up");
+        let (me, now) = (inside.identity().id, site.clocks.now(self.now));
+        let answered = |id: &[u8; 20]| {
+            let nodes = self.sites.values().filter(|s| s.stalled_until <= self.now);
+            let mut nodes = nodes.filter_map(|s| Some((s, s.node.as_ref()?)));
+            let Some((other, there)) = nodes.find(|(_, there)| there.identity().id == *id) else {
+                return true;
+            };
+            let then = other.clocks.now(self.now);
+            let own = there.cluster().peer(&me);
+            own.is_none_or(|own| own.answered_within(then, long))
+        };
+        let reached = inside.cluster().peers();
+        let reached = reached.filter(|peer| peer.is_reachable(now, timeout));
+        let wrong = reached.filter(|peer| !answered(&peer.id));
+        wrong.map(|peer| peer.key).collect()
     }
 
     /// A server comes up again at another address.

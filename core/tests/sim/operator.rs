@@ -22,6 +22,7 @@ enum Act {
     Replace,
     Move,
     CutOneWay,
+    CutAnswers,
     Split,
     Refuse,
     /// So much time passes that it is not remembered any more who was forgotten.
@@ -63,6 +64,7 @@ impl World {
             (drastic, Act::Replace),
             (1, Act::Move),
             (5, Act::CutOneWay),
+            (3, Act::CutAnswers),
             (3, Act::Split),
             (2, Act::Refuse),
             (drastic, Act::Month),
@@ -73,6 +75,12 @@ impl World {
             Act::CutOneWay => {
                 let (other, ms) = (self.other_site(node), self.outage());
                 self.cut(node, other, ms);
+                Ok(())
+            }
+            Act::CutAnswers => {
+                let other = self.other_site(node);
+                let ms = self.outage() + 4 * self.profile.settings.node_timeout_ms;
+                self.net.mutes.insert((node, other), self.now + ms);
                 Ok(())
             }
             Act::Split => self.split(),
@@ -124,6 +132,7 @@ impl World {
             }
             Act::Month if self.profile.clock_jumps => {
                 const MONTH_MS: i64 = 32 * 86_400_000;
+                self.lose_late();
                 for site in self.sites.values_mut() {
                     site.clocks.jump(MONTH_MS);
                 }

@@ -357,6 +357,7 @@ impl World {
         inside.check_invariants(now)?;
         site.check_life(now.wall_ms)?;
         self.check_links(node)?;
+        self.check_reach(node)?;
         let site = self.site(node);
         let inside = site.node.as_ref().expect("it is up");
         let registered = inside.totals().blocked_clients;
