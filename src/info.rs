@@ -44,6 +44,7 @@ pub fn figures(host: &Host) -> Vec<(&'static str, Figure)> {
         ("registered_queues", Number(totals.queues as u64)),
         ("blocked_clients", Number(totals.blocked_clients as u64)),
         ("job_memory_bytes", Number(totals.job_bytes as u64)),
+        ("queue_memory_bytes", Number(totals.queue_bytes as u64)),
         ("max_memory_bytes", Number(settings.max_memory)),
         ("jobs_added_total", Number(stats.added)),
         (

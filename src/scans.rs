@@ -7,6 +7,12 @@ use crate::host::{now, Host};
 use disque_core::effects::WaiterId;
 use disque_core::error::Error;
 
+/// Scans at a time.
+const MAX_SCANS: usize = 4;
+/// A larger answer is refused: the server would hold all of it until it is
+/// complete.
+const MAX_ANSWER_BYTES: u64 = 512 << 20;
+
 /// A scan in the background.
 pub struct RunningScan {
     client: WaiterId,
@@ -19,6 +25,9 @@ pub struct RunningScan {
 impl Host {
     /// Starts a scan whose client waits until all is found.
     pub fn start_scan(&mut self, scan: Scan, call: &mut Call<'_>) -> Result<(), Error> {
+        if self.scans.len() >= MAX_SCANS || scan.answer_bytes(self) > MAX_ANSWER_BYTES {
+            return Err(Error::TooMuchToScan);
+        }
         let user = Subject::of(call.ctx()).name().map(<[u8]>::to_vec);
         let main = call.ctx().main();
         let client = self.next_own_client();

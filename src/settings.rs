@@ -97,6 +97,17 @@ pub static SETTINGS: &[Setting] = &[
         },
     },
     Setting {
+        name: c"max-queue-memory",
+        value: Value::Number {
+            default: 1024 * MIB,
+            min: 0,
+            max: i64::MAX,
+            unit: Unit::Bytes,
+            get: |main| read(main, |s| s.max_queue_memory as i64),
+            set: |main, v| write(main, |s| s.max_queue_memory = v as u64),
+        },
+    },
+    Setting {
         name: c"default-replicate",
         value: Value::Number {
             default: 3,

@@ -37,6 +37,8 @@ pub enum Error {
     Acked,
     /// More than half of the job's TTL has passed.
     TooLate,
+    /// A scan with BUSYLOOP would hold too much at a time.
+    TooMuchToScan,
     /// This server is a replica.
     ReadOnly,
     /// Memory is full.
@@ -113,6 +115,9 @@ impl fmt::Display for Error {
             Error::Acked => "ACKED Job is already acknowledged",
             Error::TooLate => {
                 "TOOLATE Half of the job's TTL has passed: it can no longer be postponed"
+            }
+            Error::TooMuchToScan => {
+                "ERR too much for one answer, or too many such scans at a time: scan with a cursor"
             }
             Error::ReadOnly => "READONLY This server is a replica: jobs are its primary's",
             Error::OutOfMemory => {

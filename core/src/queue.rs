@@ -90,6 +90,12 @@ impl Queue {
         }
     }
 
+    /// Bytes that this queue takes without its jobs, near enough for limits: its
+    /// slot, its entry in the index, and its name.
+    pub fn memory(&self) -> usize {
+        std::mem::size_of::<Queue>() + 16 + self.name.len()
+    }
+
     /// Jobs of one state.
     pub fn count(&self, state: State) -> u32 {
         self.counts[state as usize]

@@ -14,6 +14,8 @@ pub struct Settings {
     pub max_blocked_clients: u64,
     /// Bytes that jobs may take; 0 for no limit but maxmemory.
     pub max_memory: u64,
+    /// Bytes that queues may take, their jobs left out.
+    pub max_queue_memory: u64,
     /// REPLICATE where a job does not say.
     pub default_replicate: u64,
     /// The least REPLICATE that is taken when fewer nodes are reachable.
@@ -40,6 +42,7 @@ impl Default for Settings {
             max_ids: 10_000,
             max_blocked_clients: 100_000,
             max_memory: 0,
+            max_queue_memory: 1 << 30,
             default_replicate: 3,
             default_replicate_min: 1,
             node_timeout_ms: 5_000,

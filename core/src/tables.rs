@@ -138,6 +138,7 @@ pub struct QueueTable {
     slab: Slab<Queue>,
     by_name: KeyTable,
     timers: Wheel,
+    bytes: usize,
 }
 
 impl QueueTable {
@@ -147,7 +148,13 @@ impl QueueTable {
             slab: Slab::new(),
             by_name: KeyTable::new(seed),
             timers: Wheel::new(now.mono_ms),
+            bytes: 0,
         }
+    }
+
+    /// Bytes that the queues take without their jobs, see [`Queue::memory`].
+    pub fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// How many queues there are.
@@ -192,7 +199,10 @@ impl QueueTable {
 
     fn create(&mut self, name: &[u8], now: Now) -> Result<u32, Full> {
         let hash = self.by_name.seed().hash(name);
-        let key = self.slab.insert(Queue::new(name, now.mono_ms))?;
+        let queue = Queue::new(name, now.mono_ms);
+        let bytes = queue.memory();
+        let key = self.slab.insert(queue)?;
+        self.bytes += bytes;
         self.by_name.insert(key, hash);
         Ok(key)
     }
@@ -202,6 +212,7 @@ impl QueueTable {
         if let Some(queue) = self.slab.get(key) {
             debug_assert!(queue.is_unused());
             let hash = self.by_name.seed().hash(&queue.name);
+            self.bytes -= queue.memory();
             self.by_name.remove(key, hash);
             self.slab.remove(key);
         }

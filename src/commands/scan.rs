@@ -8,7 +8,7 @@ use crate::ffi::{Access, Call, Reply};
 use crate::host::{query, Host};
 use disque_core::clock::Now;
 use disque_core::error::Error;
-use disque_core::node::scan::{state_name, JobFilter, Page, QueueFilter};
+use disque_core::node::scan::{state_name, JobFilter, Limits, Page, QueueFilter};
 
 /// The syntax of QSCAN.
 pub const QSCAN_USAGE: &str =
@@ -24,6 +24,10 @@ const VISITS_PER_ELEMENT: u64 = 10;
 const MIN_VISITS: u64 = 1_000;
 /// No call looks at more: some milliseconds' worth.
 const MAX_VISITS: u64 = 10_000;
+/// Nor does it answer with many more bytes of names and bodies than this.
+const PAGE_BYTES: usize = 4 << 20;
+/// The same for a step of a scan in the background.
+const STEP_BYTES: usize = 1 << 20;
 
 /// What to scan for.
 #[derive(Debug)]
@@ -59,7 +63,15 @@ fn scan(call: &mut Call<'_>, parse: fn(&[&[u8]]) -> Result<Scan, Error>) {
         }
         let subject = Subject::of(call.ctx());
         let visits = (scan.count.saturating_mul(VISITS_PER_ELEMENT)).clamp(MIN_VISITS, MAX_VISITS);
-        let page = scan.page(host, &subject, scan.count, visits);
+        let page = scan.page(
+            host,
+            &subject,
+            Limits {
+                count: scan.count.min(visits) as usize,
+                visits: visits as usize,
+                bytes: scan.bytes_per_page(PAGE_BYTES),
+            },
+        );
         let reply = call.reply();
         reply.array(2);
         reply.bulk(page.cursor.to_string());
@@ -79,20 +91,46 @@ impl Scan {
         subject: &Subject<'_>,
         reply: &mut Reply<'_>,
     ) -> bool {
-        const STEP: u64 = 500;
-        let page = self.page(host, subject, STEP, STEP);
+        const STEP: usize = 500;
+        let limits = Limits {
+            count: STEP,
+            visits: STEP,
+            bytes: self.bytes_per_page(STEP_BYTES),
+        };
+        let page = self.page(host, subject, limits);
         self.write(host, now, &page, reply);
         self.cursor = page.cursor;
         self.cursor == 0
     }
 
+    /// How many bytes of names and bodies a part may have; ids alone have none.
+    fn bytes_per_page(&self, max: usize) -> usize {
+        match self.what {
+            What::Jobs { details: false, .. } => usize::MAX,
+            _ => max,
+        }
+    }
+
+    /// About how many bytes the whole answer takes, as far as that is known
+    /// without looking at the jobs or queues.
+    pub fn answer_bytes(&self, host: &Host) -> u64 {
+        const ID: u64 = 50;
+        const DETAILS: u64 = 700;
+        let totals = host.node.totals();
+        let jobs: u64 = totals.jobs.iter().sum();
+        match self.what {
+            What::Queues(_) => totals.queue_bytes as u64,
+            What::Jobs { details: false, .. } => jobs * ID,
+            What::Jobs { details: true, .. } => jobs * DETAILS + totals.job_bytes as u64,
+        }
+    }
+
     /// The next part, without what the subject may not see.
-    fn page(&self, host: &Host, subject: &Subject<'_>, count: u64, visits: u64) -> Page {
+    fn page(&self, host: &Host, subject: &Subject<'_>, limits: Limits) -> Page {
         let node = &host.node;
-        let (count, visits) = (count.min(visits) as usize, visits as usize);
         let mut page = match &self.what {
-            What::Queues(filter) => node.scan_queues(self.cursor, count, visits, filter),
-            What::Jobs { filter, .. } => node.scan_jobs(self.cursor, count, visits, filter),
+            What::Queues(filter) => node.scan_queues(self.cursor, limits, filter),
+            What::Jobs { filter, .. } => node.scan_jobs(self.cursor, limits, filter),
         };
         if !subject.is_unrestricted() {
             page.keys.retain(|&key| {

@@ -168,10 +168,13 @@ impl Cluster {
         Some(())
     }
 
-    /// Drops from memory who was forgotten so long ago that it counts no more.
-    fn end_memory(&mut self, wall_ms: u64) {
+    /// Drops from memory who was forgotten so long ago that it counts no more. Not
+    /// this node itself: it serves nothing until it is reset, however long.
+    fn end_memory(&mut self, me: &Identity, wall_ms: u64) {
         let before = self.forgotten.len();
-        self.forgotten.retain(|_, until| *until > wall_ms);
+        let own = (me.id, me.epoch);
+        self.forgotten
+            .retain(|node, until| *until > wall_ms || *node == own);
         if self.forgotten.len() != before {
             let forgotten = &self.forgotten;
             self.departed
@@ -260,12 +263,12 @@ impl Cluster {
     }
 
     /// The peers to send a heartbeat to, if it is time.
-    pub(crate) fn beat(&mut self, now: Now, interval_ms: u64) -> Vec<PeerKey> {
+    pub(crate) fn beat(&mut self, me: &Identity, now: Now, interval_ms: u64) -> Vec<PeerKey> {
         if self.peers.is_empty() || now.mono_ms < self.beat_at {
             return Vec::new();
         }
         self.beat_at = now.after(interval_ms);
-        self.end_memory(now.wall_ms);
+        self.end_memory(me, now.wall_ms);
         for peer in self.peers.values_mut() {
             peer.known_since.get_or_insert(now.mono_ms);
         }

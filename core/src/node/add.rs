@@ -79,6 +79,9 @@ impl Node {
             }
         }
         self.make_room(now, fx)?;
+        if existing.is_none() {
+            self.check_room_for_queue(add.queue)?;
+        }
 
         let queue = match existing {
             Some(key) => key,

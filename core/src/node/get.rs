@@ -34,7 +34,7 @@ pub struct Receipt {
 }
 
 /// A reply ends early when its bodies exceed this, whatever COUNT says.
-const MAX_REPLY_BYTES: usize = 64 << 20;
+pub(super) const MAX_REPLY_BYTES: usize = 64 << 20;
 
 impl Node {
     /// GETJOB, the part that does not wait: delivers what is there, or `None`.

@@ -1,5 +1,6 @@
 //! SHOW, QLEN, QPEEK, QSTAT: looking without touching.
 
+use super::get::MAX_REPLY_BYTES;
 use super::stats::Stats;
 use super::Node;
 use crate::clock::Now;
@@ -49,6 +50,8 @@ pub struct Totals {
     pub queues: usize,
     /// Blocked clients.
     pub blocked_clients: usize,
+    /// Bytes that queues take, without their jobs.
+    pub queue_bytes: usize,
     /// Bytes that jobs take.
     pub job_bytes: usize,
     /// What was done since the start.
@@ -81,17 +84,23 @@ impl Node {
     }
 
     /// QPEEK: keys of up to `count` queued jobs, oldest or newest first. Never
-    /// more than `disque.max-ids`.
+    /// more than `disque.max-ids`, and no more bodies than GETJOB would give.
     pub fn peek(&self, queue: &[u8], count: u64, newest_first: bool) -> Vec<u32> {
         let Some(key) = self.queues.find(queue) else {
             return Vec::new();
         };
         let order = &self.queues[key].order;
         let count = count.min(self.settings.max_ids) as usize;
+        let mut bytes = 0;
+        let fits = |key: &u32| {
+            let fits = bytes <= MAX_REPLY_BYTES;
+            bytes += self.jobs[*key].body.len();
+            fits
+        };
         if newest_first {
-            order.iter().rev().take(count).collect()
+            order.iter().rev().take(count).take_while(fits).collect()
         } else {
-            order.iter().take(count).collect()
+            order.iter().take(count).take_while(fits).collect()
         }
     }
 
@@ -116,6 +125,7 @@ impl Node {
             jobs: self.job_counts,
             queues: self.queues.len(),
             blocked_clients: self.waiters.len(),
+            queue_bytes: self.queues.bytes(),
             job_bytes: self.jobs.bytes(),
             stats: self.stats,
         }

@@ -264,6 +264,15 @@ impl Node {
         debug_assert!(self.waiters.is_empty());
     }
 
+    /// Refuses to make a queue of this name when queues take all they may.
+    pub(crate) fn check_room_for_queue(&self, name: &[u8]) -> Result<(), Error> {
+        let full = self.queues.bytes() as u64 >= self.settings.max_queue_memory;
+        if full && self.queues.find(name).is_none() {
+            return Err(Error::OutOfMemory);
+        }
+        Ok(())
+    }
+
     /// Refuses a queue name that is longer than the setting allows.
     pub fn check_queue_name(&self, name: &[u8]) -> Result<(), Error> {
         check_length("a queue's name", name, self.settings.max_queue_name)

@@ -29,6 +29,7 @@ impl Node {
         if self.pause_state(queue) == pause {
             return Ok(());
         }
+        self.check_room_for_queue(queue)?;
         self.set_pause(now, queue, pause)?;
         fx.records.push(&Record::Paused {
             queue,

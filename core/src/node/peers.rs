@@ -441,7 +441,7 @@ impl Node {
     pub(super) fn beat(&mut self, now: Now, fx: &mut Effects) {
         let timeout = self.settings.node_timeout_ms;
         let interval = (timeout / BEATS_PER_TIMEOUT).clamp(1, MAX_BEAT_MS);
-        for key in self.cluster.beat(now, interval) {
+        for key in self.cluster.beat(&self.identity, now, interval) {
             if let Some(peer) = self.cluster.by_key(key) {
                 let beat = self
                     .cluster

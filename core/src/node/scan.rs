@@ -26,6 +26,17 @@ pub struct JobFilter {
     pub states: Vec<&'static str>,
 }
 
+/// When a part of a scan ends. It always gets on by at least one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// So much was found.
+    pub count: usize,
+    /// So much was looked at.
+    pub visits: usize,
+    /// The names or bodies found have so many bytes.
+    pub bytes: usize,
+}
+
 /// A part of a scan.
 pub struct Page {
     /// Keys of what was found.
@@ -35,15 +46,8 @@ pub struct Page {
 }
 
 impl Node {
-    /// QSCAN: from `cursor` on, until `count` queues were found or `max_visits`
-    /// looked at.
-    pub fn scan_queues(
-        &self,
-        cursor: u64,
-        count: usize,
-        max_visits: usize,
-        filter: &QueueFilter,
-    ) -> Page {
+    /// QSCAN: from `cursor` on, up to the limits.
+    pub fn scan_queues(&self, cursor: u64, limits: Limits, filter: &QueueFilter) -> Page {
         let matches = |key: u32| {
             let len = self.queues[key].order.len() as u64;
             filter.min_len.is_none_or(|min| len >= min)
@@ -52,17 +56,12 @@ impl Node {
                 && filter.import_rate.is_none_or(|rate| rate == 0)
         };
         let next = |from| self.queues.next_occupied(from);
-        scan(cursor, count, max_visits, next, matches)
+        let bytes = |key: u32| self.queues[key].name.len();
+        scan(cursor, limits, next, matches, bytes)
     }
 
     /// JSCAN, in the same way.
-    pub fn scan_jobs(
-        &self,
-        cursor: u64,
-        count: usize,
-        max_visits: usize,
-        filter: &JobFilter,
-    ) -> Page {
+    pub fn scan_jobs(&self, cursor: u64, limits: Limits, filter: &JobFilter) -> Page {
         let queue = filter.queue.as_ref().map(|name| self.queues.find(name));
         let matches = |key: u32| {
             let job = &self.jobs[key];
@@ -70,7 +69,8 @@ impl Node {
                 && (filter.states.is_empty() || filter.states.contains(&job.state.name()))
         };
         let next = |from| self.jobs.next_occupied(from);
-        scan(cursor, count, max_visits, next, matches)
+        let bytes = |key: u32| self.jobs[key].body.len();
+        scan(cursor, limits, next, matches, bytes)
     }
 
     /// The name of the queue with this key, as a scan names it.
@@ -84,24 +84,25 @@ pub const STATE_NAMES: [&str; 4] = ["wait-repl", "active", "queued", "acked"];
 
 fn scan(
     cursor: u64,
-    count: usize,
-    max_visits: usize,
+    limits: Limits,
     next: impl Fn(u32) -> Option<u32>,
     matches: impl Fn(u32) -> bool,
+    bytes: impl Fn(u32) -> usize,
 ) -> Page {
-    let mut keys = Vec::new();
+    let (mut keys, mut found_bytes) = (Vec::new(), 0);
     let Ok(mut from) = u32::try_from(cursor) else {
         return Page { keys, cursor: 0 };
     };
-    for _ in 0..max_visits {
+    for _ in 0..limits.visits {
         let Some(key) = next(from) else {
             return Page { keys, cursor: 0 };
         };
         if matches(key) {
             keys.push(key);
+            found_bytes += bytes(key);
         }
         from = key + 1;
-        if keys.len() >= count {
+        if keys.len() >= limits.count || found_bytes >= limits.bytes {
             break;
         }
     }

@@ -24,6 +24,9 @@ impl Node {
         if self.waiters.len() as u64 >= self.settings.max_blocked_clients {
             return Err(Error::TooManyBlocked);
         }
+        for name in &get.queues {
+            self.check_room_for_queue(name)?;
+        }
         let queues = get
             .queues
             .iter()

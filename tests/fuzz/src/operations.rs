@@ -11,7 +11,7 @@ use disque_core::node::add::{AddJob, Sync};
 use disque_core::node::get::{GetJob, Receipt};
 use disque_core::node::load::Completeness;
 use disque_core::node::requeue::Counter;
-use disque_core::node::scan::{JobFilter, QueueFilter};
+use disque_core::node::scan::{JobFilter, Limits, QueueFilter};
 use disque_core::node::Node;
 use disque_core::queue::Pause;
 use disque_core::span::Span;
@@ -256,7 +256,7 @@ impl Run {
         let mut cursor = 0;
         loop {
             let filter = JobFilter::default();
-            let page = self.node.scan_jobs(cursor, count, visits, &filter);
+            let page = self.node.scan_jobs(cursor, limits(count, visits), &filter);
             for key in page.keys {
                 assert!(seen.insert(self.node.job(key).id), "seen twice");
             }
@@ -268,7 +268,7 @@ impl Run {
         assert_eq!(seen.len(), self.node.job_count());
         let filter = QueueFilter::default();
         self.node
-            .scan_queues(u64::from(draw.byte()), count, visits, &filter);
+            .scan_queues(u64::from(draw.byte()), limits(count, visits), &filter);
         "a scan"
     }
 
@@ -356,5 +356,13 @@ impl Run {
             assert_eq!(taken, Ok(()), "records that cannot be read");
         }
         self.fx.clear();
+    }
+}
+
+fn limits(count: usize, visits: usize) -> Limits {
+    Limits {
+        count,
+        visits,
+        bytes: usize::MAX,
     }
 }
