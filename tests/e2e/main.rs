@@ -5,6 +5,7 @@
 //! the server from `REDIS_SERVER`; `ci/test.sh` sets the first.
 #![forbid(unsafe_code)]
 
+mod abuse;
 mod acl;
 mod add;
 mod at_most_once;

@@ -366,6 +366,21 @@ fn append_log(server: &Server) -> std::path::PathBuf {
 }
 
 #[test]
+fn redeliveries_are_counted_over_a_restart() {
+    let mut server = with(Persistence::Aof);
+    let mut c = server.client();
+    let id = c.add("q", "x", "RETRY 1");
+    for _ in 0..3 {
+        c.wait_job("q", secs(8)).expect("the job comes again");
+    }
+    let before = c.show(&id).unwrap().additional_deliveries;
+    assert_eq!(before, 2);
+    server.restart();
+    let after = server.client().show(&id).unwrap().additional_deliveries;
+    assert!(after >= before, "{before} became {after}");
+}
+
+#[test]
 fn damaged_snapshots_never_crash_the_server() {
     let mut server = with(Persistence::Rdb);
     let mut c = server.client();

@@ -100,6 +100,30 @@ fn a_promoted_one_delivers_what_was_waiting_and_what_falls_due() {
 }
 
 #[test]
+fn what_a_promoted_one_withholds_it_withholds_after_a_clean_restart_too() {
+    let mut master = Server::new();
+    let mut c = master.client();
+    let mut replica = replica_of(&master, Persistence::Aof);
+    let once = c.add("once", "x", "RETRY 0");
+    catch_up(&master, &replica);
+    master.kill9();
+    replica.client().run("REPLICAOF NO ONE").expect_ok();
+    eventually(secs(5), "the job is withheld", || {
+        replica.client().state(&once) == "active"
+    });
+    eventually(secs(20), "the append only file is complete", || {
+        let info = replica.info("persistence");
+        info["aof_rewrite_in_progress"] == "0" && info["aof_rewrite_scheduled"] == "0"
+    });
+    replica.stop_clean();
+    replica.configure("replicaof", "no one");
+    replica.start_again();
+    let mut r = replica.client();
+    r.run("GETJOB TIMEOUT 300 FROM once").expect_null_array();
+    assert_eq!(r.state(&once), "active");
+}
+
+#[test]
 fn each_change_is_propagated_once() {
     let master = Server::new();
     let replica = replica_of(&master, Persistence::Aof);
