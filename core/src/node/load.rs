@@ -37,11 +37,16 @@ impl Node {
     /// than the first records that follow it.
     fn apply_record(&mut self, now: Now, record: Record<'_>) -> Result<(), Full> {
         match record {
-            Record::Node(image) => self.set_identity(Identity {
-                id: image.id,
-                epoch: image.epoch,
-                term: image.term,
-            }),
+            Record::Node(image) => {
+                self.set_identity(Identity {
+                    id: image.id,
+                    epoch: image.epoch,
+                    term: image.term,
+                });
+                // A RESET has emptied the table that the nodes file gave, though
+                // the file is as young as the last change.
+                self.restore_table();
+            }
             Record::Job(image) => self.load_job(now, &image)?,
             Record::Paused { queue, pause } => {
                 self.set_pause(now, queue, Pause::from_bits(pause))?

@@ -135,6 +135,18 @@ impl Node {
     /// Starts with what the nodes file holds.
     pub fn restore_nodes(&mut self, file: &NodesFile) {
         self.incarnation = file.incarnation.saturating_add(1);
+        self.restored = Some(file.clone());
+        self.restore_table();
+    }
+
+    /// Takes the table of the nodes file, if it is that of this node.
+    pub(super) fn restore_table(&mut self) {
+        let Some(file) = &self.restored else {
+            return;
+        };
+        if file.identity.id != self.identity.id {
+            return;
+        }
         for &(id, epoch, until) in &file.forgotten {
             self.cluster.forget(id, epoch, until);
         }

@@ -43,6 +43,7 @@ use crate::error::{Error, Range};
 use crate::job::{Job, State};
 use crate::job_id::{hex_text, hex_to, IdGenerator, JobId};
 use crate::memory::Pressure;
+use crate::nodes_file::NodesFile;
 use crate::queue::Queue;
 use crate::record::{NodeImage, Record};
 use crate::settings::Settings;
@@ -112,6 +113,8 @@ pub struct Node {
     server_pressure: Pressure,
     cluster: Cluster,
     incarnation: u64,
+    /// The nodes file of before the start.
+    restored: Option<NodesFile>,
     leaving: bool,
     stats: Stats,
 }
@@ -142,6 +145,7 @@ impl Node {
             server_pressure: Pressure::None,
             cluster: Cluster::new(),
             incarnation: 0,
+            restored: None,
             leaving: false,
             stats: Stats::default(),
         }

@@ -63,7 +63,7 @@ impl World {
                 mut round,
             }) => match self.is_one_cluster() {
                 // What was sent before has arrived by then.
-                Ok(()) if at >= self.profile.end + 2 * timeout + 1_000 => self.watch()?,
+                Ok(()) if at >= self.quiet_from() => self.watch()?,
                 Err(why) if at >= deadline => {
                     return Err(format!("the nodes do not become one cluster: {why}"));
                 }
@@ -97,6 +97,12 @@ impl World {
         self.ending = Some(next);
         self.schedule(0, LOOK_MS, Event::Drain);
         Ok(())
+    }
+
+    /// When what was sent before the end, or by operators since, has arrived.
+    fn quiet_from(&self) -> u64 {
+        let timeout = self.profile.settings.node_timeout_ms;
+        self.profile.end.max(self.net.gate_opened) + 2 * timeout + 1_000
     }
 
     fn heal(&mut self) -> Result<(), String> {

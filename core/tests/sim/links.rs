@@ -124,6 +124,8 @@ pub struct Net {
     /// Answers do not come back on connections from one node to another until
     /// then, whatever else passes.
     pub mutes: BTreeMap<(usize, usize), u64>,
+    /// When something gated left last.
+    pub gate_opened: u64,
     /// The longest that something takes, in ms.
     pub latency: u64,
 }
@@ -188,6 +190,7 @@ impl World {
 
     /// What was gated may leave: its records are written.
     pub fn open_gate(&mut self, node: usize) -> Result<(), String> {
+        self.net.gate_opened = self.now;
         for (to, message) in std::mem::take(&mut self.site(node).gated) {
             self.send(node, to, message);
         }
