@@ -3,7 +3,7 @@
 //! Nothing recorded may change here: what has to, is left for the next turn.
 
 use crate::ffi::{Ctx, Event, Level, Topic};
-use crate::host::{check_alarm, Host, HOST};
+use crate::host::{before_sleep, check_overdue, Host, HOST};
 use crate::persistence::{identity, load};
 use crate::settings;
 use crate::warnings;
@@ -20,15 +20,14 @@ pub const TOPICS: &[Topic] = &[
 /// Takes an event.
 pub fn on_event(ctx: &Ctx, event: Event) {
     match event {
-        Event::Cron => check_alarm(ctx),
-        // Told in every round: nothing but the gate, and no alarm.
+        Event::Cron => return check_overdue(ctx),
         Event::AfterSleep => {
             return with_host(ctx, |host| {
                 host.open_gate();
                 host.check_given(ctx);
             })
         }
-        Event::BeforeSleep => return,
+        Event::BeforeSleep => {}
         Event::LoadingStarted(source) => with_host(ctx, |host| {
             host.close_links();
             load::started(host, source, ctx);
@@ -52,7 +51,7 @@ pub fn on_event(ctx: &Ctx, event: Event) {
             settings::apply(ctx);
         }
     }
-    check_alarm(ctx);
+    before_sleep(ctx);
 }
 
 fn with_host(ctx: &Ctx, act: impl FnOnce(&mut Host)) {

@@ -75,6 +75,8 @@ pub struct Host {
     saved: (Identity, u64),
     /// The load that runs, if one does.
     pub load: LoadState,
+    /// While the server wants no writes: when to look again, monotonic ms.
+    not_before: u64,
     /// A Redis replica has no timers and delivers nothing: it follows.
     passive: bool,
 }
@@ -142,7 +144,7 @@ pub fn admin(
         if !flags.multi() && !flags.script() {
             host.node.serve(now, SERVED_PER_COMMAND, &mut host.fx);
         }
-        host.finish(turn, now);
+        host.finish(turn);
     });
     if let Err(error) = done {
         call.reply().error(&unavailable(error).to_string());
@@ -165,7 +167,6 @@ pub fn query(
         if let Err(error) = done {
             call.reply().error(&error.to_string());
         }
-        host.set_alarm(main, now);
     });
     if let Err(error) = done {
         call.reply().error(&unavailable(error).to_string());
@@ -213,9 +214,22 @@ pub fn turn(turn: &Turn) {
 }
 
 /// Sees to it that what is overdue is done: the net under the alarm.
-pub fn check_alarm(ctx: &Ctx) {
+pub fn check_overdue(ctx: &Ctx) {
     // A poisoned node has nothing due.
-    let _ = HOST.with(ctx.main(), |host| host.set_alarm(ctx.main(), now()));
+    let _ = HOST.with(ctx.main(), |host| {
+        let now = now();
+        let may_run = host.load.source.is_none() && now.mono_ms >= host.not_before;
+        if may_run && !host.passive && host.is_due(now) {
+            ffi::poke(ctx.main());
+        }
+    });
+}
+
+/// The event loop is about to wait: sets the alarm for what is due next. Once for
+/// all that was done in this round, since until now nothing can come late.
+pub fn before_sleep(ctx: &Ctx) {
+    // A poisoned node has nothing due.
+    let _ = HOST.with(ctx.main(), |host| host.set_alarm(ctx.main()));
 }
 
 impl Host {
@@ -238,6 +252,7 @@ impl Host {
             settings: ModuleSettings::default(),
             warnings: Vec::new(),
             load: LoadState::default(),
+            not_before: 0,
             passive,
         }
     }
@@ -344,6 +359,7 @@ impl Host {
             self.run_paused_turn(turn);
             return;
         }
+        self.not_before = 0;
         let started = ffi::mono_ms();
         if self.links.is_none() && !self.node.cluster().is_alone() {
             self.node.connect_all(&mut self.fx);
@@ -360,7 +376,7 @@ impl Host {
                 break;
             }
         }
-        self.finish(turn, now());
+        self.finish(turn);
         if more_events {
             ffi::poke(turn.main());
         }
@@ -373,7 +389,7 @@ impl Host {
         self.answer(turn.main());
         self.answer_pending(turn.main(), ANSWERED_PER_ROUND);
         self.step_scans(turn);
-        ffi::arm(turn.main(), ffi::mono_ms() + PAUSED_RETRY_MS);
+        self.not_before = ffi::mono_ms() + PAUSED_RETRY_MS;
     }
 
     /// On a replica only memory is freed, and clients that Redis has sent away
@@ -387,7 +403,6 @@ impl Host {
         self.answer_pending(turn.main(), ANSWERED_PER_ROUND);
         self.node.free_discarded(STEPS);
         self.step_scans(turn);
-        self.set_alarm(turn.main(), now());
     }
 
     fn forget(&mut self, id: WaiterId, now: Now) {
@@ -398,7 +413,7 @@ impl Host {
     }
 
     /// Carries out what a call wants done and sets the alarm.
-    fn finish(&mut self, turn: &Turn, now: Now) {
+    fn finish(&mut self, turn: &Turn) {
         // Answers leave only after the record is in the append only file: Redis
         // writes it before it sends anything, at the end of this loop turn.
         self.answer(turn.main());
@@ -412,7 +427,6 @@ impl Host {
         }
         self.carry_out_bus(turn);
         self.fx.clear();
-        self.set_alarm(turn.main(), now);
     }
 
     /// What concerns other nodes. Nearly always nothing.
@@ -491,29 +505,37 @@ impl Host {
         }
     }
 
-    fn set_alarm(&mut self, main: MainThread, now: Now) {
+    fn set_alarm(&mut self, main: MainThread) {
         if self.load.source.is_some() {
             return;
         }
-        if self.passive {
-            if self.node.has_discarded() || !self.scans.is_empty() || !self.pending.is_empty() {
-                ffi::poke(main);
-            }
-            return;
-        }
-        if self.is_due(now) {
-            ffi::poke(main);
-            return;
-        }
-        match self.node.next_wake() {
+        let next = match self.node.next_wake() {
+            _ if self.has_work() => Some(0),
+            _ if self.passive => None,
+            next => next,
+        };
+        match next.map(|at| at.max(self.not_before)) {
             None => ffi::disarm(main),
+            // The event loop has decided how long it waits: a timer of Redis' own
+            // would not change that any more.
+            Some(at) if at <= ffi::mono_ms() => ffi::waker().wake(),
             Some(at) => ffi::arm(main, at),
         }
     }
 
+    /// Whether there is something to do that hangs on no time.
+    fn has_work(&self) -> bool {
+        let for_all = !self.scans.is_empty() || !self.pending.is_empty() || !self.notes.is_empty();
+        let has_work = if self.passive {
+            self.node.has_discarded()
+        } else {
+            !self.fx.records.is_empty()
+        };
+        for_all || has_work
+    }
+
     fn is_due(&self, now: Now) -> bool {
-        let due = self.node.next_wake().is_some_and(|at| at <= now.mono_ms);
-        due || !self.scans.is_empty() || !self.pending.is_empty() || !self.fx.records.is_empty()
+        self.has_work() || self.node.next_wake().is_some_and(|at| at <= now.mono_ms)
     }
 
     fn note(&mut self, note: Note, main: MainThread) {

@@ -140,7 +140,8 @@ fn new_queues_are_refused_when_queues_take_all_they_may() {
         }
     }
     assert!((9..=11).contains(&refused), "{refused} of 20 were refused");
-    c.run(&format!("GETJOB TIMEOUT 1 FROM {name}x")).expect_error("OOM");
+    c.run(&format!("GETJOB TIMEOUT 1 FROM {name}x"))
+        .expect_error("OOM");
     c.run(&format!("ADDJOB {name}x x 0")).expect_error("OOM");
     c.run(&format!("PAUSE {name}0 none")).expect_status("none");
 }

@@ -6,6 +6,8 @@ use siphasher::sip::SipHasher13;
 /// Entries per page at which a page is split. The pages that are next to be
 /// split hold up to twice as many: 4 KiB.
 const LOAD: usize = 256;
+/// Entries that wait for their places together.
+const YOUNG: usize = 32;
 /// Pages in a segment of the directory.
 const SEGMENT: usize = 128;
 /// A page is at most 7/8 full, then it grows; under 1/2 it shrinks.
@@ -45,7 +47,10 @@ pub struct KeyTable {
     seed: HashSeed,
     directory: Vec<Segment>,
     pages: usize,
-    len: usize,
+    /// Entries in pages.
+    filed: usize,
+    /// Entries that are not in a page yet, see [`KeyTable::file_young`].
+    young: Vec<Entry>,
 }
 
 impl KeyTable {
@@ -54,7 +59,8 @@ impl KeyTable {
             seed,
             directory: Vec::new(),
             pages: 0,
-            len: 0,
+            filed: 0,
+            young: Vec::new(),
         }
     }
 
@@ -63,16 +69,20 @@ impl KeyTable {
     }
 
     pub fn len(&self) -> usize {
-        self.len
+        self.filed + self.young.len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.len() == 0
     }
 
     /// The item with this hash for which `eq` holds.
     pub fn find<T>(&self, items: &Slab<T>, hash: u64, eq: impl Fn(&T) -> bool) -> Option<u32> {
         let hash = hash as u32;
+        let young = |entry: &&Entry| entry.hash == hash && eq(&items[entry.key]);
+        if let Some(entry) = self.young.iter().find(young) {
+            return Some(entry.key);
+        }
         let (_, key) = self.page_of(hash)?.search(hash, |key| eq(&items[key]))?;
         Some(key)
     }
@@ -81,25 +91,50 @@ impl KeyTable {
     /// present.
     pub fn insert(&mut self, key: u32, hash: u64) {
         let hash = hash as u32;
-        if self.len >= self.pages * LOAD {
-            self.add_page();
+        if self.young.len() >= YOUNG {
+            self.file_young();
         }
-        let page = self.page_number(hash);
-        self.page_mut(page).insert(Entry { key, hash });
-        self.len += 1;
+        self.young.push(Entry { key, hash });
+    }
+
+    /// Moves the young entries to their pages.
+    ///
+    /// With millions of entries each place is a cache miss. The processor waits for
+    /// all of them at once if it is asked for all of them first; and an entry that
+    /// leaves soon never needs a place.
+    fn file_young(&mut self) {
+        let mut young = std::mem::take(&mut self.young);
+        let fetched = young.iter().filter_map(|entry| {
+            let page = self.page_of(entry.hash)?;
+            page.entries.get(page.home(entry.hash))
+        });
+        std::hint::black_box(fetched.fold(0, |all, entry| all ^ entry.hash));
+        for entry in young.drain(..) {
+            if self.filed >= self.pages * LOAD {
+                self.add_page();
+            }
+            let page = self.page_number(entry.hash);
+            self.page_mut(page).insert(entry);
+            self.filed += 1;
+        }
+        self.young = young;
     }
 
     /// Takes `key` out. Returns whether it was present.
     pub fn remove(&mut self, key: u32, hash: u64) -> bool {
         let hash = hash as u32;
+        if let Some(place) = self.young.iter().position(|entry| entry.key == key) {
+            self.young.swap_remove(place);
+            return true;
+        }
         let found = |page: &Page| page.search(hash, |entry| entry == key);
         let Some((place, _)) = self.page_of(hash).and_then(found) else {
             return false;
         };
         let page = self.page_number(hash);
         self.page_mut(page).remove(place);
-        self.len -= 1;
-        if self.len < (self.pages - 1) * LOAD / 2 {
+        self.filed -= 1;
+        if self.filed < (self.pages - 1) * LOAD / 2 {
             self.drop_page();
         }
         true
@@ -109,13 +144,15 @@ impl KeyTable {
     pub fn clear(&mut self) {
         self.directory = Vec::new();
         self.pages = 0;
-        self.len = 0;
+        self.filed = 0;
+        self.young = Vec::new();
     }
 
     /// Heap memory held. Walks over the pages.
     pub fn allocated_bytes(&self) -> usize {
         let pages = self.directory.iter().flat_map(|segment| segment.iter());
-        self.directory.capacity() * size_of::<Segment>()
+        self.young.capacity() * size_of::<Entry>()
+            + self.directory.capacity() * size_of::<Segment>()
             + self.directory.len() * SEGMENT * size_of::<Page>()
             + pages.map(|page| size_of_val(&*page.entries)).sum::<usize>()
     }

@@ -47,7 +47,7 @@ impl Table {
         true
     }
 
-    /// Every key is in its page, once, and nothing stands beyond a vacancy.
+    /// Every key is in its page or young, once, and nothing stands beyond a vacancy.
     fn check(&self) {
         let pages = self.keys.directory.iter().flat_map(|part| part.iter());
         let mut seen = 0;
@@ -62,9 +62,16 @@ impl Table {
                 assert!(found.is_some());
             }
         }
-        assert_eq!(seen, self.keys.len());
-        assert_eq!(seen, self.items.len());
+        assert_eq!(seen, self.keys.filed);
         assert!(seen <= self.keys.pages * LOAD);
+        let young = &self.keys.young;
+        assert!(young.len() <= YOUNG);
+        for entry in young {
+            let found = |page: &Page| page.search(entry.hash, |key| key == entry.key);
+            assert!(self.keys.page_of(entry.hash).and_then(found).is_none());
+        }
+        assert_eq!(seen + young.len(), self.keys.len());
+        assert_eq!(seen + young.len(), self.items.len());
     }
 }
 
