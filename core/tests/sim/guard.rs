@@ -2,7 +2,7 @@
 
 use crate::site::Site;
 use disque_core::cluster::PeerKey;
-use disque_core::message::Header;
+use disque_core::message::{Header, Malformed, Message};
 use std::collections::BTreeMap;
 
 /// How the names of queues begin whose pauses are never written down: their
@@ -24,6 +24,8 @@ pub struct Guard {
     taken: BTreeMap<([u8; 20], [u8; 20]), (u64, u64)>,
     /// How often each node came to its table in the life of this process.
     pub joined: BTreeMap<[u8; 20], u64>,
+    /// When each node last answered it.
+    pub answered: BTreeMap<[u8; 20], u64>,
     /// Since when it takes those for reachable that it does not answer.
     pub wrong_since: BTreeMap<PeerKey, u64>,
     /// The changes of the table at the last look.
@@ -36,6 +38,7 @@ impl Guard {
         self.inbound.clear();
         self.taken.clear();
         self.joined.clear();
+        self.answered.clear();
         self.wrong_since.clear();
         self.changes = None;
     }
@@ -48,6 +51,26 @@ impl Guard {
 }
 
 impl Site {
+    /// What a node says to another one: that it was answered by it is true.
+    pub fn check_words<'a>(
+        &self,
+        to: &[u8; 20],
+        words: impl Iterator<Item = Result<Message<'a>, Malformed>>,
+        at: u64,
+    ) -> Result<(), String> {
+        let since = at.saturating_sub(self.settings.node_timeout_ms);
+        for message in words {
+            let Message::Heartbeat(beat) = message.map_err(|error| error.to_string())? else {
+                continue;
+            };
+            let answered = self.guard.answered.get(to).copied();
+            if beat.answered && answered.is_none_or(|answered| answered < since) {
+                return Err("a node says that another one answers it, which does not".into());
+            }
+        }
+        Ok(())
+    }
+
     /// A frame was taken: no newer connection of its speaker may have been heard.
     pub fn check_connection(&mut self, header: &Header) -> Result<(), String> {
         let Some(me) = header.to else {
@@ -66,7 +89,8 @@ impl Site {
 
     /// Compares the node with what it was.
     pub fn check_life(&mut self, wall_ms: u64) -> Result<(), String> {
-        let cluster = self.node.as_ref().expect("the node is up").cluster();
+        let inside = self.node.as_ref().expect("the node is up");
+        let (cluster, me) = (inside.cluster(), inside.identity());
         for peer in cluster.peers() {
             let before = self.guard.inbound.insert(peer.key, peer.inbound);
             if before.is_some_and(|before| before > peer.inbound) {
@@ -82,7 +106,8 @@ impl Site {
         let forgotten = cluster.forgotten();
         let now: BTreeMap<Pair, u64> = forgotten.map(|(id, e, until)| ((id, e), until)).collect();
         for (pair, until) in &self.guard.forgotten {
-            if *until > wall_ms && !now.contains_key(pair) {
+            let counts = *until > wall_ms || *pair == (me.id, me.epoch);
+            if counts && !now.contains_key(pair) {
                 return Err(format!("it is forgotten that {pair:?} was forgotten"));
             }
         }

@@ -7,7 +7,7 @@
 use crate::client::{Client, Step};
 use crate::disk::Stop;
 use crate::ending::Ending;
-use crate::links::{Net, SocketId, Way};
+use crate::net::{Net, SocketId, Way};
 use crate::oracle::history::{Call, Entry, Told, What};
 use crate::profile::Profile;
 use crate::random::Random;
