@@ -323,16 +323,20 @@ impl Host {
             return Ok(());
         }
         let id = self.node.block(now, get)?;
-        match call.block(id.0) {
-            Ok(blocked) => {
-                let client = call.ctx().client_id();
-                self.waiting.insert(id, Waiting { client, blocked });
-            }
-            Err(ffi::CannotBlock) => {
-                self.node.forget_waiter(id, now);
-                call.reply().null_array();
-            }
+        if self.wait(now, id, call).is_err() {
+            call.reply().null_array();
         }
+        Ok(())
+    }
+
+    /// Has the client of a command wait for what the node has to answer.
+    pub fn wait(&mut self, now: Now, id: WaiterId, call: &mut Call<'_>) -> Result<(), Error> {
+        let Ok(blocked) = call.block(id.0) else {
+            self.node.forget_waiter(id, now);
+            return Err(Error::MayNotWait);
+        };
+        let client = call.ctx().client_id();
+        self.waiting.insert(id, Waiting { client, blocked });
         Ok(())
     }
 
@@ -448,7 +452,7 @@ impl Host {
         for (id, answer) in answers.drain(..) {
             match answer {
                 // The keys of the jobs hold until the next call of the node only.
-                Answer::Jobs(_) => self.answer_one(id, &answer, main),
+                Answer::Jobs(_) | Answer::Added(_) => self.answer_one(id, &answer, main),
                 Answer::Null | Answer::Error(_) => self.pending.push_back((id, answer)),
             }
         }
@@ -491,6 +495,7 @@ impl Host {
             Answer::Jobs(delivered) => {
                 write_jobs(reply, node, fx.jobs(*delivered), delivered.with_counters)
             }
+            Answer::Added(id) => reply.bulk(id.text()),
             Answer::Null => reply.null_array(),
             Answer::Error(error) => reply.error(&error.to_string()),
         });

@@ -19,7 +19,7 @@ pub enum Figure {
 pub fn figures(host: &Host) -> Vec<(&'static str, Figure)> {
     use Figure::{Number, Text};
     let totals = host.node.totals();
-    let [delayed, active, queued] = totals.jobs;
+    let [delayed, active, queued, wait_repl, acked] = totals.jobs;
     let stats = totals.stats;
     let cluster = host.node.cluster();
     // This node reaches itself.
@@ -37,10 +37,19 @@ pub fn figures(host: &Host) -> Vec<(&'static str, Figure)> {
             Number(host.dropped_messages()),
         ),
         ("leaving", Number(host.node.is_leaving().into())),
-        ("registered_jobs", Number(delayed + active + queued)),
+        (
+            "registered_jobs",
+            Number(delayed + active + queued + wait_repl + acked),
+        ),
         ("queued_jobs", Number(queued)),
         ("active_jobs", Number(active)),
         ("delayed_jobs", Number(delayed)),
+        ("wait_repl_jobs", Number(wait_repl)),
+        ("acked_jobs", Number(acked)),
+        ("dummy_acks", Number(totals.dummy_acks as u64)),
+        ("settled_jobs_remembered", Number(totals.settled as u64)),
+        ("under_replicated", Number(host.node.under_replicated())),
+        ("waiting_producers", Number(totals.waiting_producers as u64)),
         ("registered_queues", Number(totals.queues as u64)),
         ("blocked_clients", Number(totals.blocked_clients as u64)),
         ("job_memory_bytes", Number(totals.job_bytes as u64)),

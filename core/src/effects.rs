@@ -6,6 +6,7 @@
 
 use crate::cluster::PeerKey;
 use crate::error::Error;
+use crate::job_id::JobId;
 use crate::message::{encode_message, Message};
 use crate::record::RecordBatch;
 
@@ -19,6 +20,8 @@ pub struct WaiterId(pub u64);
 pub enum Answer {
     /// These jobs were delivered to it.
     Jobs(Delivered),
+    /// Its job has the copies that it waited for.
+    Added(JobId),
     /// Its time is over, or there will be nothing.
     Null,
     /// It cannot be served.
@@ -106,9 +109,13 @@ pub enum News {
 
 impl Effects {
     pub(crate) fn send(&mut self, to: PeerKey, message: &Message<'_>) {
+        self.send_encoded(to, encode_message(message));
+    }
+
+    pub(crate) fn send_encoded(&mut self, to: PeerKey, message: Vec<u8>) {
         self.bus.push(BusAction::Send {
             to,
-            message: encode_message(message),
+            message,
             gated: false,
         });
     }

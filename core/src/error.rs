@@ -11,6 +11,8 @@ pub enum Error {
     BadId,
     /// More copies were asked for than there are nodes.
     NoRepl,
+    /// Copies would have to be waited for where nothing may wait.
+    MayNotWait,
     /// The queue already holds as many jobs as MAXLEN allows.
     MaxLen,
     /// The queue takes no jobs now.
@@ -94,6 +96,9 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match self {
             Error::BadId => "BADID Invalid Job ID format.",
+            Error::MayNotWait => {
+                "ERR copies cannot be waited for in a transaction or script: use SYNC 0 or SYNC 1"
+            }
             Error::NoRepl => {
                 "NOREPL Not enough reachable nodes for the requested replication level"
             }

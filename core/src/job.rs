@@ -2,6 +2,7 @@
 
 use crate::clock::NEVER;
 use crate::collections::{Timed, TimerLinks};
+use crate::copies::NO_COPIES;
 use crate::job_id::JobId;
 use crate::span::Span;
 
@@ -14,17 +15,23 @@ pub enum State {
     Active,
     /// Deliverable here.
     Queued,
+    /// Its producer waits for copies.
+    WaitRepl,
+    /// Settled: kept until every possible holder knows. It has no body.
+    Acked,
 }
 
 impl State {
     /// How many states there are, for tables of counters.
-    pub const COUNT: usize = 3;
+    pub const COUNT: usize = 5;
 
     /// The name that clients know.
     pub fn name(self) -> &'static str {
         match self {
             State::Delayed | State::Active => "active",
             State::Queued => "queued",
+            State::WaitRepl => "wait-repl",
+            State::Acked => "acked",
         }
     }
 }
@@ -59,6 +66,8 @@ pub struct Job {
     timer: TimerLinks,
     /// The key of its queue.
     pub queue: u32,
+    /// The key of what is known of its copies, [`NO_COPIES`] if there are none.
+    pub copies: u32,
     /// Deliveries so far.
     pub attempt: u32,
     /// See [`Options`].
@@ -86,6 +95,7 @@ impl Job {
             body,
             timer: TimerLinks::default(),
             queue,
+            copies: NO_COPIES,
             attempt: 0,
             options,
             nacks: 0,
@@ -94,6 +104,16 @@ impl Job {
             state: State::Active,
             withheld: false,
         }
+    }
+
+    /// Whether it waits for nothing but to be forgotten.
+    pub fn is_acked(&self) -> bool {
+        self.state == State::Acked
+    }
+
+    /// When it was added, on the monotonic clock of this node.
+    pub fn added_at(&self) -> u64 {
+        self.expire_at.saturating_sub(self.options.ttl.ms())
     }
 
     /// Whether it may be delivered at most once.
@@ -140,7 +160,7 @@ mod tests {
         // With 100 bytes of body and the indexes this is what keeps a job under
         // 250 bytes; see docs/performance.md before making it larger.
         assert!(
-            std::mem::size_of::<Job>() <= 104,
+            std::mem::size_of::<Job>() <= 112,
             "{}",
             std::mem::size_of::<Job>()
         );

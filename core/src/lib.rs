@@ -8,11 +8,15 @@
 //! Start reading at [`node`].
 #![forbid(unsafe_code)]
 
+pub mod acks;
 pub mod clock;
 pub mod cluster;
 pub mod collections;
+pub mod copies;
 pub mod effects;
 pub mod error;
+pub mod holders;
+mod invariants;
 pub mod job;
 pub mod job_id;
 pub mod memory;

@@ -8,6 +8,8 @@
 //! A header is the same for the life of a connection and stands alone in front,
 //! so that a frame is put together without encoding anything twice.
 
+use crate::holders::{Pair, Pairs};
+use crate::job_id::JobId;
 use crate::node::Identity;
 use bincode::config::{self, Configuration, Limit};
 use bincode::{BorrowDecode, Encode};
@@ -112,6 +114,200 @@ pub enum Message<'a> {
         /// What was wrong with it.
         reason: &'a str,
     },
+    /// REPLJOB: keep a copy of this job.
+    ReplJob(CopyImage<'a>),
+    /// GOTJOB: the speaker keeps a copy.
+    GotJob {
+        /// Of which job.
+        id: JobId,
+    },
+    /// The speaker keeps no copy: it has no memory, leaves, or takes no jobs for
+    /// the queue.
+    NotKept {
+        /// Of which job.
+        id: JobId,
+    },
+    /// HOLDERS: who has copies of a job, or may have. A speaker that is not among
+    /// them has none any more.
+    Holders {
+        /// Of which job.
+        id: JobId,
+        /// The speaker's list.
+        holders: Pairs<'a>,
+    },
+    /// ENQUEUE: the job is the receiver's to queue from now on.
+    Enqueue {
+        /// Which.
+        id: JobId,
+        /// In how many ms.
+        delay_ms: u64,
+        /// What the speaker believed.
+        claim: Claim,
+        /// The speaker's list.
+        holders: Pairs<'a>,
+    },
+    /// WILLQUEUE: the speaker is about to queue a job again. Answered with
+    /// `Queued`, `Postpone`, `SetAck`, `Unknown` or `GoAhead`, perhaps after
+    /// `Holders`.
+    WillQueue {
+        /// Which.
+        id: JobId,
+        /// What the speaker believes.
+        claim: Claim,
+        /// The speaker's list.
+        holders: Pairs<'a>,
+    },
+    /// The speaker has nothing against it.
+    GoAhead {
+        /// Which job.
+        id: JobId,
+        /// The highest turn that it knows.
+        turn: u32,
+    },
+    /// The speaker does not have the job.
+    Unknown {
+        /// Which.
+        id: JobId,
+    },
+    /// POSTPONE: the job is not to be queued yet.
+    Postpone {
+        /// Which.
+        id: JobId,
+        /// Ask again in so many ms.
+        ms: u64,
+        /// What the speaker believes.
+        claim: Claim,
+    },
+    /// QUEUED: the job was queued again, or will be by the one responsible.
+    Queued {
+        /// Which.
+        id: JobId,
+        /// What counts for it.
+        counter: Bump,
+        /// In how many ms it is queued; 0 for now.
+        ms: u64,
+        /// Who queues it.
+        claim: Claim,
+        /// The speaker's list.
+        holders: Pairs<'a>,
+    },
+    /// WORKING: a consumer is at it still.
+    Working {
+        /// Which job.
+        id: JobId,
+        /// What the speaker believes.
+        claim: Claim,
+        /// The speaker's list.
+        holders: Pairs<'a>,
+    },
+    /// SETACK: the job is settled.
+    SetAck {
+        /// Which.
+        id: JobId,
+        /// The highest delivery that the speaker knows.
+        attempt: u32,
+        /// The speaker keeps nothing but the acknowledgement, and perhaps not even
+        /// that.
+        dummy: bool,
+        /// The speaker's list.
+        holders: Pairs<'a>,
+    },
+    /// GOTACK: the answer to it.
+    GotAck {
+        /// Which job.
+        id: JobId,
+        /// Whether the speaker has it, settled now.
+        known: bool,
+        /// The speaker's list.
+        holders: Pairs<'a>,
+    },
+    /// DELJOB: all that may have had the job know that it is settled.
+    DelJob {
+        /// Which.
+        id: JobId,
+    },
+}
+
+impl Message<'_> {
+    /// The job that the message is about.
+    pub fn job(&self) -> Option<&JobId> {
+        match self {
+            Message::ReplJob(copy) => Some(&copy.id),
+            Message::GotJob { id }
+            | Message::NotKept { id }
+            | Message::Holders { id, .. }
+            | Message::Enqueue { id, .. }
+            | Message::WillQueue { id, .. }
+            | Message::GoAhead { id, .. }
+            | Message::Unknown { id }
+            | Message::Postpone { id, .. }
+            | Message::Queued { id, .. }
+            | Message::Working { id, .. }
+            | Message::SetAck { id, .. }
+            | Message::GotAck { id, .. }
+            | Message::DelJob { id } => Some(id),
+            _ => None,
+        }
+    }
+}
+
+/// What counts when a job is queued again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, BorrowDecode)]
+pub enum Bump {
+    /// Nothing: it is known already.
+    None,
+    /// A negative acknowledgement.
+    Nack,
+    /// One more delivery.
+    Delivery,
+}
+
+/// Whom a node believes responsible for queueing a job again.
+///
+/// Each queueing is one turn more, and the highest turn is believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, BorrowDecode)]
+pub struct Claim {
+    /// The turn that it knows.
+    pub turn: u32,
+    /// Who has it, if anybody is believed.
+    pub responsible: Option<Pair>,
+    /// The highest delivery that it knows of.
+    pub attempt: u32,
+}
+
+/// A job for another node. Times are what is left, in ms: clocks differ.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, BorrowDecode)]
+pub struct CopyImage<'a> {
+    /// Its id.
+    pub id: JobId,
+    /// The name of its queue.
+    pub queue: &'a [u8],
+    /// Its body.
+    pub body: &'a [u8],
+    /// Creation, wall-clock ms x 10^6.
+    pub ctime: u64,
+    /// Until its TTL passes.
+    pub ttl_left_ms: u64,
+    /// Until it is queued first.
+    pub delay_left_ms: u64,
+    /// See [`crate::job::Options`]; spans in the bits of [`crate::span::Span`].
+    pub replicate: u16,
+    /// Copies that the producer waits for.
+    pub sync: u16,
+    /// TTL.
+    pub ttl: u32,
+    /// DELAY.
+    pub delay: u32,
+    /// RETRY.
+    pub retry: u32,
+    /// Negative acknowledgements.
+    pub nacks: u16,
+    /// Times it was queued again.
+    pub additional_deliveries: u16,
+    /// What the speaker believes.
+    pub claim: Claim,
+    /// The speaker's list, the receiver in it.
+    pub holders: Pairs<'a>,
 }
 
 /// How a node is.

@@ -9,6 +9,7 @@
 //! Times in records are wall-clock milliseconds (0 for none), since another
 //! process reads them.
 
+use crate::holders::{Pair, Pairs};
 use crate::job_id::JobId;
 use crate::message::Listing;
 use bincode::config::{self, Configuration, Limit};
@@ -101,6 +102,42 @@ pub enum Record<'a> {
     },
     /// The node became a new one: its table is empty.
     Reset,
+    /// Who has copies of a job changed. A job whose producer waited for these is
+    /// queued with it.
+    Holders {
+        /// Of which job.
+        id: JobId,
+        /// All possible holders.
+        holders: Pairs<'a>,
+    },
+    /// A job is settled, and kept until all holders know.
+    Acked {
+        /// Which.
+        id: JobId,
+    },
+    /// The acknowledgement of a job that is not here.
+    DummyAck {
+        /// Of which job.
+        id: JobId,
+        /// When it is of no use any more.
+        until: u64,
+    },
+    /// Such an acknowledgement is forgotten.
+    DummyGone {
+        /// Of which job.
+        id: JobId,
+    },
+}
+
+/// The copies of a job, as written down.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, BorrowDecode)]
+pub struct CopiesImage<'a> {
+    /// All possible holders.
+    pub holders: Pairs<'a>,
+    /// The highest turn that is known.
+    pub turn: u32,
+    /// Who had it.
+    pub responsible: Option<Pair>,
 }
 
 /// The identity of a node, as written down.
@@ -149,6 +186,8 @@ pub struct JobImage<'a> {
     pub additional_deliveries: u16,
     /// Kept undelivered, see [`Record::Withheld`].
     pub withheld: bool,
+    /// What is known of other copies, if there can be any.
+    pub copies: Option<CopiesImage<'a>>,
 }
 
 /// The state of a job, as written down.
@@ -160,6 +199,10 @@ pub enum StateImage {
     Active,
     /// See [`crate::job::State`].
     Queued,
+    /// See [`crate::job::State`].
+    WaitRepl,
+    /// See [`crate::job::State`].
+    Acked,
 }
 
 /// Records end to end, ready to be written.

@@ -27,6 +27,10 @@ pub struct Settings {
     pub announce_host: String,
     /// The port at which others reach this node.
     pub announce_port: u16,
+    /// How long a settled job is remembered, in ms.
+    pub settled_memory_ms: u64,
+    /// Most settled jobs that are remembered.
+    pub settled_memory_max: u64,
     /// Milliseconds after which a queue that nothing uses is dropped.
     pub queue_idle_ms: u64,
     /// Whether at-most-once jobs that may have been delivered before a crash
@@ -48,6 +52,8 @@ impl Default for Settings {
             node_timeout_ms: 5_000,
             announce_host: String::new(),
             announce_port: 0,
+            settled_memory_ms: 60_000,
+            settled_memory_max: 1_000_000,
             queue_idle_ms: 300_000,
             deliver_after_crash: false,
         }

@@ -74,6 +74,12 @@ impl JobTable {
         Some(job)
     }
 
+    /// Frees the body of a job that is settled.
+    pub fn drop_body(&mut self, key: u32) {
+        let body = std::mem::take(&mut self[key].body);
+        self.bytes -= body.len();
+    }
+
     /// Starts the timer of a job for the deadline that the job names.
     pub fn start_timer(&mut self, key: u32) {
         self.timers.insert(&mut self.slab, key);
@@ -295,6 +301,8 @@ pub struct Waiter {
     pub with_counters: bool,
     /// When it gets null, on the monotonic clock.
     pub deadline: u64,
+    /// The job for whose copies it waits, if it waits for that.
+    pub job: Option<JobId>,
     id: WaiterId,
     timer: TimerLinks,
 }
@@ -312,8 +320,17 @@ impl Waiter {
             count,
             with_counters,
             deadline,
+            job: None,
             id: WaiterId(0),
             timer: TimerLinks::default(),
+        }
+    }
+
+    /// A producer that does not wait yet.
+    pub fn for_copies(job: JobId, deadline: u64) -> Waiter {
+        Waiter {
+            job: Some(job),
+            ..Waiter::new(SmallVec::new(), 0, false, deadline)
         }
     }
 }
@@ -332,10 +349,10 @@ impl Timed for Waiter {
     }
 }
 
-/// All waiting clients of a node.
+/// Waiting clients of a node: consumers in one table, producers in another.
 ///
 /// An id holds the client's place in the slab and, above it, a serial number:
-/// ids order clients by arrival, and no id is used twice.
+/// ids order clients by arrival, and no id is used twice, in neither table.
 pub struct WaiterTable {
     slab: Slab<Waiter>,
     timers: Wheel,
@@ -348,12 +365,21 @@ impl WaiterTable {
     /// The most clients that can wait at a time.
     pub const LIMIT: usize = 1 << KEY_BITS;
 
-    /// An empty table whose time begins at `now`.
-    pub fn new(now: Now) -> WaiterTable {
+    /// An empty table for consumers whose time begins at `now`.
+    pub fn for_consumers(now: Now) -> WaiterTable {
+        Self::starting_at(2, now)
+    }
+
+    /// An empty table for producers whose time begins at `now`.
+    pub fn for_producers(now: Now) -> WaiterTable {
+        Self::starting_at(1, now)
+    }
+
+    fn starting_at(next_serial: u64, now: Now) -> WaiterTable {
         WaiterTable {
             slab: Slab::with_limit(Self::LIMIT),
             timers: Wheel::new(now.mono_ms),
-            next_serial: 1,
+            next_serial,
         }
     }
 
@@ -372,7 +398,7 @@ impl WaiterTable {
         let timed = waiter.deadline != crate::clock::NEVER;
         let key = self.slab.insert(waiter)?;
         let id = WaiterId(self.next_serial << KEY_BITS | u64::from(key));
-        self.next_serial += 1;
+        self.next_serial += 2;
         if let Some(waiter) = self.slab.get_mut(key) {
             waiter.id = id;
         }

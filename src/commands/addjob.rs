@@ -7,7 +7,7 @@ use crate::ffi::{Access, Call};
 use crate::host::command;
 use crate::warnings::Warning;
 use disque_core::error::Error;
-use disque_core::node::add::{AddJob, Sync};
+use disque_core::node::add::{AddJob, Added, Sync};
 use disque_core::span::Span;
 
 /// The syntax, as errors and the manual show it.
@@ -27,9 +27,14 @@ pub fn run(call: &mut Call<'_>) {
             return Err(Error::Misconfigured);
         }
         host.watch_memory(now, call.ctx());
-        let id = host.node.add_job(now, &add, &mut host.fx)?;
-        call.reply().bulk(id.text());
-        Ok(())
+        let can_wait = host.can_block(call);
+        match host.node.add_job(now, &add, can_wait, &mut host.fx)? {
+            Added::Done(id) => {
+                call.reply().bulk(id.text());
+                Ok(())
+            }
+            Added::Waits { waiter, .. } => host.wait(now, waiter, call),
+        }
     });
 }
 

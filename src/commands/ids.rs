@@ -1,7 +1,7 @@
 //! The commands that take job ids: ACKJOB, FASTACK, DELJOB, NACK, ENQUEUE,
 //! DEQUEUE, WORKING, SHOW.
 
-use super::reply::{clamp, write_job_details};
+use super::reply::{clamp, write_dummy_ack, write_job_details};
 use super::words_of;
 use crate::acl::Subject;
 use crate::ffi::{Access, Call};
@@ -10,6 +10,7 @@ use disque_core::clock::Now;
 use disque_core::effects::Effects;
 use disque_core::error::Error;
 use disque_core::job_id::JobId;
+use disque_core::node::inspect::Shown;
 use disque_core::node::requeue::Counter;
 use disque_core::node::Node;
 use smallvec::SmallVec;
@@ -66,7 +67,11 @@ pub fn show(call: &mut Call<'_>) {
     query(call, |host, now, call| {
         let ids = read_ids(host, call, Access::Read)?;
         match ids.first().and_then(|id| host.node.show(now, id)) {
-            Some(view) => write_job_details(call.reply(), &host.node.identity().hex(), &view),
+            Some(Shown::Job(view)) => write_job_details(call.reply(), &host.node, &view),
+            Some(Shown::DummyAck {
+                ttl_left_ms,
+                awake_within_ms,
+            }) => write_dummy_ack(call.reply(), ids[0].text(), ttl_left_ms, awake_within_ms),
             None => call.reply().null(),
         }
         Ok(())

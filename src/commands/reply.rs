@@ -24,7 +24,7 @@ pub fn write_jobs(reply: &mut Reply<'_>, node: &Node, keys: &[u32], with_counter
 }
 
 /// A job as SHOW and JSCAN REPLY all show it: 15 names with their values.
-pub fn write_job_details(reply: &mut Reply<'_>, node_id: &str, view: &JobView<'_>) {
+pub fn write_job_details(reply: &mut Reply<'_>, node: &Node, view: &JobView<'_>) {
     let job = view.job;
     let options = &job.options;
     reply.array(30);
@@ -42,17 +42,52 @@ pub fn write_job_details(reply: &mut Reply<'_>, node_id: &str, view: &JobView<'_
     let additional = i64::from(job.additional_deliveries);
     field(reply, "additional-deliveries", |r| r.integer(additional));
     field(reply, "nodes-delivered", |r| {
-        r.array(1);
-        r.bulk(node_id);
+        list(r, &node.holders(job, false))
     });
-    field(reply, "nodes-confirmed", |r| r.array(0));
+    field(reply, "nodes-confirmed", |r| {
+        list(r, &node.holders(job, true))
+    });
     field(reply, "next-requeue-within", |r| {
         optional(r, view.requeue_within_ms)
     });
     field(reply, "next-awake-within", |r| {
         optional(r, view.awake_within_ms)
     });
-    field(reply, "body", |r| r.bulk(&job.body));
+    field(reply, "body", |r| match job.is_acked() {
+        true => r.null(),
+        false => r.bulk(&job.body),
+    });
+}
+
+/// The acknowledgement of a job that is not here, in the same form.
+pub fn write_dummy_ack(
+    reply: &mut Reply<'_>,
+    id: impl AsRef<[u8]>,
+    ttl_left_ms: u64,
+    awake_within_ms: Option<u64>,
+) {
+    let zero = |r: &mut Reply<'_>| r.integer(0);
+    reply.array(30);
+    field(reply, "id", |r| r.bulk(id));
+    field(reply, "queue", |r| r.null());
+    field(reply, "state", |r| r.bulk("acked"));
+    field(reply, "repl", zero);
+    field(reply, "ttl", |r| {
+        r.integer(clamp(ttl_left_ms.div_ceil(1000)))
+    });
+    for name in ["ctime", "delay", "retry", "nacks", "additional-deliveries"] {
+        field(reply, name, zero);
+    }
+    field(reply, "nodes-delivered", |r| r.array(0));
+    field(reply, "nodes-confirmed", |r| r.array(0));
+    field(reply, "next-requeue-within", |r| r.null());
+    field(reply, "next-awake-within", |r| optional(r, awake_within_ms));
+    field(reply, "body", |r| r.null());
+}
+
+fn list(reply: &mut Reply<'_>, texts: &[String]) {
+    reply.array(texts.len());
+    texts.iter().for_each(|text| reply.bulk(text));
 }
 
 /// A name and its value.

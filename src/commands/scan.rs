@@ -146,13 +146,12 @@ impl Scan {
 
     fn write(&self, host: &Host, now: Now, page: &Page, reply: &mut Reply<'_>) {
         let node = &host.node;
-        let node_id = node.identity().hex();
         for &key in &page.keys {
             match self.what {
                 What::Queues(_) => reply.bulk(node.queue_name_at(key)),
                 What::Jobs { details: false, .. } => reply.bulk(node.job(key).id.text()),
                 What::Jobs { details: true, .. } => {
-                    write_job_details(reply, &node_id, &node.view(now, key))
+                    write_job_details(reply, node, &node.view(now, key))
                 }
             }
         }

@@ -39,9 +39,7 @@ mod verdicts;
 pub use acl::{subject, subject_named, Access, Subject};
 pub use alloc::RedisAlloc;
 pub use args::Args;
-pub use blocking::{
-    install as install_blocking, Answer, Blocked, BlockingHooks, CannotBlock, Fate,
-};
+pub use blocking::{install as install_blocking, Answer, Blocked, BlockingHooks, Fate};
 pub use clock::{mono_ms, wall_ms};
 pub use command::{register, register_container, Call, CommandSpec, Entry};
 pub use config::{register_settings, Secrecy, Setting, Unit, Value};

@@ -80,7 +80,7 @@ pub fn promoted(host: &mut Host, ctx: &Ctx) {
 
 fn finish(host: &mut Host, completeness: Completeness, ctx: &Ctx) {
     let before = host.node.totals().stats.withheld;
-    host.node.finish_load(completeness, &mut host.fx);
+    host.node.finish_load(now(), completeness, &mut host.fx);
     let withheld = host.node.totals().stats.withheld - before;
     if withheld > 0 {
         let text = format!(

@@ -13,6 +13,7 @@ mod peer;
 pub use peer::{is_host, Contact, LinkState, Peer, PeerKey, Refusal};
 
 use crate::clock::Now;
+use crate::holders::Pair;
 use crate::message::{Heartbeat, Message, Speaker};
 use crate::node::Identity;
 use std::collections::BTreeMap;
@@ -107,6 +108,11 @@ impl Cluster {
     /// Whether this line of a node's data was forgotten.
     pub fn is_forgotten(&self, identity: &Identity) -> bool {
         self.forgotten.contains_key(&(identity.id, identity.epoch))
+    }
+
+    /// Whether this holder was forgotten.
+    pub(crate) fn is_forgotten_pair(&self, pair: &Pair) -> bool {
+        self.forgotten.contains_key(&(pair.id, pair.epoch))
     }
 
     /// Nodes that were forgotten: id, epoch, wall-clock ms up to which that is
@@ -272,8 +278,24 @@ impl Cluster {
         for peer in self.peers.values_mut() {
             peer.known_since.get_or_insert(now.mono_ms);
         }
-        let linked = self.peers.values().filter(|peer| peer.link.is_up());
-        linked.map(|peer| peer.key).collect()
+        let linked = self.peers.values_mut().filter(|peer| peer.link.is_up());
+        linked
+            .map(|peer| {
+                peer.beat_sent_at.get_or_insert(now.mono_ms);
+                peer.key
+            })
+            .collect()
+    }
+
+    /// Looks who is reachable; whether a node is that was not at the last look.
+    pub(crate) fn note_reachable(&mut self, now: Now, timeout_ms: u64) -> bool {
+        let mut returned = false;
+        for peer in self.peers.values_mut() {
+            let reachable = peer.is_reachable(now, timeout_ms);
+            returned |= reachable && !peer.was_reachable;
+            peer.was_reachable = reachable;
+        }
+        returned
     }
 
     /// What this node says of itself to a peer.

@@ -76,6 +76,12 @@ pub struct Peer {
     pub known_since: Option<u64>,
     /// The newest connection from it: its incarnation and connection number.
     pub inbound: (u64, u64),
+    /// Whether it was reachable at the last look.
+    pub(crate) was_reachable: bool,
+    /// When the heartbeat that is not answered yet was sent, monotonic ms.
+    pub(crate) beat_sent_at: Option<u64>,
+    /// How long a heartbeat and its answer took last, in ms.
+    pub round_trip_ms: u64,
 }
 
 impl Peer {
@@ -94,6 +100,9 @@ impl Peer {
             hears_us: false,
             known_since: None,
             inbound: (0, 0),
+            was_reachable: false,
+            beat_sent_at: None,
+            round_trip_ms: 0,
         }
     }
 

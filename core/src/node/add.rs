@@ -2,12 +2,11 @@
 
 use super::{check_length, Node};
 use crate::clock::Now;
-use crate::effects::Effects;
+use crate::effects::{Effects, WaiterId};
 use crate::error::Error;
 use crate::job::{Job, Options, State};
 use crate::job_id::JobId;
 use crate::memory::Pressure;
-use crate::record::Record;
 use crate::span::Span;
 
 /// What ADDJOB asks for, with every value in its range already.
@@ -42,13 +41,25 @@ pub enum Sync {
     AllBut(u16),
 }
 
+/// What came of an ADDJOB.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Added {
+    /// The job is there.
+    Done(JobId),
+    /// Its copies have to be waited for.
+    Waits {
+        /// The job.
+        id: JobId,
+        /// The producer that will be answered.
+        waiter: WaiterId,
+    },
+}
+
 /// RETRY where a job does not say, unless a tenth of its TTL is less.
 const DEFAULT_RETRY_MS: u64 = 300_000;
 const MIN_DEFAULT_RETRY_MS: u64 = 1_000;
 /// How many jobs one ADDJOB may drop to make room.
 const MAX_RELIEF: usize = 16;
-/// A node without peers reaches itself.
-const REACHABLE_NODES: u64 = 1;
 
 impl Node {
     /// ADDJOB: a new job, queued or delayed.
@@ -56,16 +67,15 @@ impl Node {
         &mut self,
         now: Now,
         add: &AddJob<'_>,
+        can_wait: bool,
         fx: &mut Effects,
-    ) -> Result<JobId, Error> {
-        let options = self.options_of(add)?;
+    ) -> Result<Added, Error> {
+        let options = self.options_of(now, add)?;
         self.check_limits(add)?;
         if self.leaving {
             return Err(Error::Leaving);
         }
-        if u64::from(options.replicate) > REACHABLE_NODES {
-            return Err(Error::NoRepl);
-        }
+        self.check_copies_possible(now, &options, can_wait)?;
         let existing = self.queues.find(add.queue);
         if let Some(queue) = existing.map(|key| &self.queues[key]) {
             if queue.pause.input {
@@ -97,18 +107,60 @@ impl Node {
             job.state = State::Delayed;
             job.requeue_at = now.after(options.delay.ms());
         }
+        let waits = options.sync > 1;
+        if waits {
+            job.state = State::WaitRepl;
+        }
         let key = self.insert_job(job)?;
+        let waiter = if options.replicate > 1 {
+            self.start_spreading(key, add.timeout_ms, now, fx)?
+        } else {
+            None
+        };
         self.queues[queue].used_at = now.mono_ms;
         self.stats.added += 1;
-        if add.replicate.is_none() && self.settings.default_replicate > REACHABLE_NODES {
+        let replicate = u64::from(options.replicate);
+        if add.replicate.is_none() && self.settings.default_replicate > replicate {
             self.stats.added_below_default += 1;
         }
-        let image = self.image(key, now);
-        fx.records.push(&Record::Job(image));
-        Ok(id)
+        self.record_job(key, now, fx);
+        Ok(match waiter {
+            Some(waiter) => Added::Waits { id, waiter },
+            None => Added::Done(id),
+        })
     }
 
-    fn options_of(&self, add: &AddJob<'_>) -> Result<Options, Error> {
+    /// Refuses a job whose copies there are no nodes for.
+    fn check_copies_possible(
+        &self,
+        now: Now,
+        options: &Options,
+        can_wait: bool,
+    ) -> Result<(), Error> {
+        if options.replicate == 1 {
+            return Ok(());
+        }
+        let sync = usize::from(options.sync);
+        let known = usize::from(options.replicate) <= self.cluster.size();
+        if !known || sync > self.reachable_nodes(now) {
+            return Err(Error::NoRepl);
+        }
+        if self.copies.is_full() {
+            return Err(Error::OutOfMemory);
+        }
+        if sync <= 1 {
+            return Ok(());
+        }
+        if !can_wait {
+            return Err(Error::MayNotWait);
+        }
+        if self.adders.len() as u64 >= self.settings.max_blocked_clients {
+            return Err(Error::TooManyBlocked);
+        }
+        Ok(())
+    }
+
+    fn options_of(&self, now: Now, add: &AddJob<'_>) -> Result<Options, Error> {
         let default_retry = (add.ttl.ms() / 10).clamp(MIN_DEFAULT_RETRY_MS, DEFAULT_RETRY_MS);
         let retry = add.retry.unwrap_or(Span::from_ms(default_retry));
         if add.delay.ms() >= add.ttl.ms() {
@@ -116,7 +168,7 @@ impl Node {
         }
         let replicate = match add.replicate {
             Some(replicate) => replicate,
-            None => self.default_replicate()?,
+            None => self.default_replicate(now)?,
         };
         if retry.is_zero() && replicate != 1 {
             return Err(Error::RetryZeroReplicated);
@@ -143,8 +195,9 @@ impl Node {
     }
 
     /// As many copies as the setting says, as far as there are nodes for them.
-    fn default_replicate(&self) -> Result<u16, Error> {
-        let copies = self.settings.default_replicate.min(REACHABLE_NODES);
+    fn default_replicate(&self, now: Now) -> Result<u16, Error> {
+        let reachable = self.reachable_nodes(now) as u64;
+        let copies = self.settings.default_replicate.min(reachable);
         if copies < self.settings.default_replicate_min {
             return Err(Error::NoRepl);
         }

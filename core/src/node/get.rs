@@ -80,12 +80,13 @@ impl Node {
         if self.queues[queue].pause.output {
             return None;
         }
-        let key = self.lift_front(queue)?;
+        let key = self.lift_own_front(queue, now, fx)?;
         let requeue_at = self.retry_deadline(key, now);
         let job = &mut self.jobs[key];
         job.attempt = job.attempt.saturating_add(1);
         let id = job.id;
         self.place(key, State::Active, requeue_at);
+        self.own_deadline(key);
         let entry = &mut self.queues[queue];
         entry.jobs_out += 1;
         entry.used_at = now.mono_ms;
@@ -96,6 +97,17 @@ impl Node {
         });
         fx.deliver(key);
         Some(key)
+    }
+
+    /// Takes the oldest job off a queue that is surely still this node's. Jobs of
+    /// which others must be asked first leave the queue until they have answered.
+    fn lift_own_front(&mut self, queue: u32, now: Now, fx: &mut Effects) -> Option<u32> {
+        loop {
+            let key = self.queues[queue].order.front()?;
+            if !self.must_ask(key, now) || self.ask(key, 0, now, fx) {
+                return self.lift_front(queue);
+            }
+        }
     }
 
     /// What to remember of a delivery until its reply has left.

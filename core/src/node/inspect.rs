@@ -5,7 +5,7 @@ use super::stats::Stats;
 use super::Node;
 use crate::clock::Now;
 use crate::job::{Job, State};
-use crate::job_id::JobId;
+use crate::job_id::{hex_text, JobId};
 use crate::queue::Queue;
 
 /// What SHOW tells of a job beside what the job itself holds.
@@ -20,6 +20,19 @@ pub struct JobView<'a> {
     pub requeue_within_ms: Option<u64>,
     /// Time until this node looks at it again, in ms.
     pub awake_within_ms: Option<u64>,
+}
+
+/// What SHOW finds.
+pub enum Shown<'a> {
+    /// A job.
+    Job(JobView<'a>),
+    /// No more than the acknowledgement of a job that is not here.
+    DummyAck {
+        /// How long it is kept at most, in ms.
+        ttl_left_ms: u64,
+        /// Time until this node looks at it again, in ms.
+        awake_within_ms: Option<u64>,
+    },
 }
 
 /// What QSTAT tells of a queue. Times in ms.
@@ -50,6 +63,12 @@ pub struct Totals {
     pub queues: usize,
     /// Blocked clients.
     pub blocked_clients: usize,
+    /// Producers that wait for copies.
+    pub waiting_producers: usize,
+    /// Acknowledgements of jobs that are not here.
+    pub dummy_acks: usize,
+    /// Settled jobs that are remembered.
+    pub settled: usize,
     /// Bytes that queues take, without their jobs.
     pub queue_bytes: usize,
     /// Bytes that jobs take.
@@ -60,8 +79,27 @@ pub struct Totals {
 
 impl Node {
     /// SHOW.
-    pub fn show(&self, now: Now, id: &JobId) -> Option<JobView<'_>> {
-        self.jobs.find(id).map(|key| self.view(now, key))
+    pub fn show(&self, now: Now, id: &JobId) -> Option<Shown<'_>> {
+        if let Some(key) = self.jobs.find(id) {
+            return Some(Shown::Job(self.view(now, key)));
+        }
+        let ack = self.acks.get(self.acks.find(id)?)?;
+        Some(Shown::DummyAck {
+            ttl_left_ms: ack.expire_at.saturating_sub(now.mono_ms),
+            awake_within_ms: now.until(ack.ask_at.min(ack.expire_at)),
+        })
+    }
+
+    /// Ids of the nodes that may have a copy of a job; of those only that surely do,
+    /// or surely know that it is acknowledged, if `confirmed`.
+    pub fn holders(&self, job: &Job, confirmed: bool) -> Vec<String> {
+        let name = |holder| hex_text(&self.holders.pair(holder).id);
+        match self.copies.get(job.copies) {
+            Some(copies) if confirmed => copies.holders.confirmed().map(name).collect(),
+            Some(copies) => copies.holders.iter().map(name).collect(),
+            None if confirmed => Vec::new(),
+            None => vec![self.identity.hex()],
+        }
     }
 
     /// What SHOW and JSCAN REPLY all tell of the job with this key.
@@ -126,7 +164,10 @@ impl Node {
             queues: self.queues.len(),
             blocked_clients: self.waiters.len(),
             queue_bytes: self.queues.bytes(),
-            job_bytes: self.jobs.bytes(),
+            job_bytes: self.jobs.bytes() + self.copies.bytes(),
+            waiting_producers: self.adders.len(),
+            dummy_acks: self.acks.len(),
+            settled: self.settled.len(),
             stats: self.stats,
         }
     }

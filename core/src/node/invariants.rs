@@ -9,18 +9,10 @@ use super::moves::is_disposable;
 use super::Node;
 use crate::clock::{Now, NEVER};
 use crate::collections::Timed;
+use crate::invariants::{hold, wakes_in_time};
 use crate::job::State;
 use crate::tables::{QueueTable, Waiter};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Fails with a text unless a condition holds.
-macro_rules! hold {
-    ($condition:expr, $($text:tt)+) => {
-        if !$condition {
-            return Err(format!($($text)+));
-        }
-    };
-}
 
 /// What a walk over the jobs of one queue finds.
 #[derive(Default)]
@@ -41,6 +33,7 @@ impl Node {
         }
         check_wake(&self.queues, now)?;
         self.cluster.check(&self.identity)?;
+        self.check_copies_table(now)?;
         self.check_waiters(now)
     }
 
@@ -60,6 +53,7 @@ impl Node {
                 "{id}: its queue is gone"
             );
             hold!(job.links().is_scheduled(), "{id}: no timer runs");
+            self.check_copies_of(key)?;
             if job.state == State::Queued {
                 hold!(job.requeue_at == NEVER, "{id}: queued with a deadline");
                 hold!(job.may_be_queued(), "{id}: at most once, and queued again");
@@ -213,27 +207,4 @@ fn check_wake(queues: &QueueTable, now: Now) -> Result<(), String> {
     let watched = queues.iter().filter(|&(key, _)| queues.is_watched(key));
     let earliest = watched.map(|(_, queue)| queue.check_at).min();
     wakes_in_time("queues", queues.next_wake(), earliest, now)
-}
-
-/// A table wakes when its first deadline comes or before; at once, if that has
-/// passed. With nothing to wait for it does not wake, but for a poll that ran
-/// out of its budget and is to be ended.
-fn wakes_in_time(
-    what: &str,
-    wake: Option<u64>,
-    earliest: Option<u64>,
-    now: Now,
-) -> Result<(), String> {
-    let in_time = match (wake, earliest) {
-        (None, None) => true,
-        (Some(wake), None) => wake <= now.mono_ms,
-        (Some(wake), Some(earliest)) => wake <= earliest.max(now.mono_ms),
-        (None, Some(_)) => false,
-    };
-    hold!(
-        in_time,
-        "{what}: the first deadline is {earliest:?}, the wake-up {wake:?}, the time {}",
-        now.mono_ms
-    );
-    Ok(())
 }

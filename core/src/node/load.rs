@@ -5,10 +5,13 @@ use super::requeue::Counter;
 use super::{Identity, Node};
 use crate::clock::{Now, NEVER};
 use crate::collections::Full;
+use crate::copies::{Copies, Duty, NO_COPIES};
 use crate::effects::Effects;
+use crate::holders::Pairs;
 use crate::job::{Job, Options, State};
+use crate::job_id::JobId;
 use crate::queue::Pause;
-use crate::record::{JobImage, Malformed, Record, Records, StateImage};
+use crate::record::{CopiesImage, JobImage, Malformed, Record, Records, StateImage};
 use crate::span::Span;
 
 /// Whether data that was loaded is known to hold every delivery that happened.
@@ -20,6 +23,13 @@ pub enum Completeness {
     /// The last deliveries may be missing.
     MayLackDeliveries,
 }
+
+/// Copies of which a record says nothing.
+const BARE: CopiesImage<'static> = CopiesImage {
+    holders: Pairs::NONE,
+    turn: 0,
+    responsible: None,
+};
 
 impl Node {
     /// Applies a batch of records. On an error, what came before the bad record
@@ -53,7 +63,7 @@ impl Node {
             }
             Record::Flushed => self.clear(now),
             Record::Delivered { id, requeue_at } => {
-                if let Some(key) = self.jobs.find(&id) {
+                if let Some(key) = self.live(&id) {
                     self.lift(key);
                     let job = &mut self.jobs[key];
                     if job.state == State::Active && job.attempt > 0 {
@@ -65,17 +75,19 @@ impl Node {
                 }
             }
             Record::Returned { id } => {
-                if let Some(key) = self.jobs.find(&id) {
+                if let Some(key) = self.live(&id) {
+                    self.take_turn(key);
                     self.take_back(key);
                 }
             }
             Record::Requeued { id, nack } => {
-                if let Some(key) = self.jobs.find(&id) {
+                if let Some(key) = self.live(&id) {
+                    self.take_turn(key);
                     self.count_and_queue(key, Counter::of(nack));
                 }
             }
             Record::Postponed { id, requeue_at } => {
-                if let Some(key) = self.jobs.find(&id) {
+                if let Some(key) = self.live(&id) {
                     self.move_job(key, State::Active, now.from_wall(requeue_at));
                 }
             }
@@ -98,8 +110,24 @@ impl Node {
                     self.cluster.remove(&id);
                 }
             }
+            Record::Holders { id, holders } => self.load_holders(now, &id, holders)?,
+            Record::Acked { id } => {
+                if let Some(key) = self.live(&id) {
+                    self.load_acked(now, key)?;
+                }
+            }
+            Record::DummyAck { id, until } => {
+                if self.acks.find(&id).is_none() && self.jobs.find(&id).is_none() {
+                    self.acks.insert(id, now.from_wall(until))?;
+                }
+            }
+            Record::DummyGone { id } => {
+                if let Some(key) = self.acks.find(&id) {
+                    self.acks.remove(key);
+                }
+            }
             Record::Withheld { id } => {
-                if let Some(key) = self.jobs.find(&id) {
+                if let Some(key) = self.live(&id) {
                     self.withhold(key);
                 }
             }
@@ -126,19 +154,88 @@ impl Node {
             StateImage::Delayed => State::Delayed,
             StateImage::Active => State::Active,
             StateImage::Queued => State::Queued,
+            StateImage::WaitRepl => State::WaitRepl,
+            StateImage::Acked => State::Acked,
         };
         job.attempt = image.attempt;
         job.nacks = image.nacks;
         job.additional_deliveries = image.additional_deliveries;
         job.withheld = image.withheld;
         self.last_ctime = self.last_ctime.max(image.ctime);
-        self.insert_job(job).map(|_| ())
+        if job.is_acked() {
+            job.body = Box::default();
+        }
+        if let Some(ack) = self.acks.find(&image.id) {
+            self.acks.remove(ack);
+        }
+        let needs_copies = matches!(job.state, State::WaitRepl | State::Acked);
+        let key = self.insert_job(job)?;
+        match &image.copies {
+            Some(copies) => self.load_copies(now, key, copies),
+            None if needs_copies => self.load_copies(now, key, &BARE),
+            None => Ok(()),
+        }
+    }
+
+    fn load_copies(&mut self, now: Now, key: u32, image: &CopiesImage<'_>) -> Result<(), Full> {
+        let mut copies = Copies::new(key, self.own);
+        // A pair that cannot be numbered any more is left out: what it holds it
+        // tells of itself.
+        copies.holders = self.holders.set(image.holders).unwrap_or_default();
+        copies.holders.confirm(self.own);
+        copies.turn = image.turn;
+        copies.heard_at = now.mono_ms;
+        copies.responsible = image
+            .responsible
+            .and_then(|pair| self.holders.number(pair).ok());
+        let state = self.jobs[key].state;
+        if matches!(state, State::Queued | State::Delayed) {
+            copies.responsible = Some(self.own);
+        }
+        let copies = self.copies.insert(copies)?;
+        self.jobs[key].copies = copies;
+        if state == State::Acked {
+            self.await_collection(key, now);
+        }
+        Ok(())
+    }
+
+    fn load_acked(&mut self, now: Now, key: u32) -> Result<(), Full> {
+        if self.jobs[key].copies == NO_COPIES {
+            self.load_copies(now, key, &BARE)?;
+        }
+        self.become_acked(key, now);
+        Ok(())
+    }
+
+    fn load_holders(&mut self, now: Now, id: &JobId, pairs: Pairs<'_>) -> Result<(), Full> {
+        let Some(key) = self.jobs.find(id) else {
+            return Ok(());
+        };
+        if self.jobs[key].copies == NO_COPIES {
+            self.load_copies(now, key, &BARE)?;
+        }
+        let copies = &mut self.copies[self.jobs[key].copies];
+        copies.holders = self.holders.set(pairs).unwrap_or_default();
+        copies.holders.confirm(self.own);
+        let enough = copies.holders.confirmed_len() >= usize::from(self.jobs[key].options.sync);
+        if self.jobs[key].state == State::WaitRepl && enough {
+            // On a replica nobody waits, and nothing is to be done.
+            self.release(key, now, &mut Effects::new());
+        }
+        Ok(())
     }
 
     /// The load is over and this node serves from now on. At-most-once jobs
     /// that may have been delivered are kept from being delivered again, unless
     /// `disque.at-most-once-after-crash deliver` says otherwise.
-    pub fn finish_load(&mut self, completeness: Completeness, fx: &mut Effects) {
+    ///
+    /// Jobs of which others may have copies are asked about before they are queued
+    /// or handed out: see `vigil`.
+    pub fn finish_load(&mut self, now: Now, completeness: Completeness, fx: &mut Effects) {
+        self.vigil.doubt(now);
+        self.vigil.look_at_all();
+        self.resume_copies(now);
         if completeness == Completeness::Complete || self.settings.deliver_after_crash {
             return;
         }
@@ -150,6 +247,28 @@ impl Node {
                 let id = job.id;
                 self.withhold(key);
                 fx.records.push(&Record::Withheld { id });
+            }
+        }
+    }
+
+    /// Takes up what is left to do about the copies of jobs that were loaded.
+    fn resume_copies(&mut self, now: Now) {
+        let mut from = 0;
+        while let Some(copies_key) = self.copies.next_occupied(from) {
+            from = copies_key + 1;
+            let key = self.copies[copies_key].job;
+            match self.jobs[key].state {
+                State::Acked => self.copies.schedule(copies_key, Duty::Collect, now.mono_ms),
+                State::WaitRepl => {
+                    // Whether its producer was answered is not known.
+                    let at = self.retry_deadline(key, now);
+                    self.move_job(key, State::Active, at);
+                    self.copies[copies_key].responsible = None;
+                }
+                State::Active => self.copies[copies_key].responsible = None,
+                State::Queued | State::Delayed => {
+                    self.copies[copies_key].responsible = Some(self.own)
+                }
             }
         }
     }

@@ -83,6 +83,7 @@ impl Node {
         self.cluster.forget(id, epoch, until);
         fx.records.push(&Record::Forgotten { id, epoch, until });
         self.answer_all_waiters(&Answer::Error(Error::Forgotten), now, fx);
+        self.refuse_all_adders(&Error::Forgotten, now, fx);
         fx.news.push(News::WasForgotten);
     }
 

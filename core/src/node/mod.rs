@@ -25,6 +25,7 @@ pub mod membership;
 mod moves;
 pub mod pause;
 pub mod peers;
+pub mod replication;
 pub mod requeue;
 pub mod scan;
 pub mod settle;
@@ -35,11 +36,14 @@ mod tests;
 mod timers;
 mod waiters;
 
+use crate::acks::{AckTable, SettledMemory};
 use crate::clock::Now;
 use crate::cluster::Cluster;
 use crate::collections::HashSeed;
+use crate::copies::CopiesTable;
 use crate::effects::{Answer, Effects};
 use crate::error::{Error, Range};
+use crate::holders::{Holder, HolderTable, Pair};
 use crate::job::{Job, State};
 use crate::job_id::{hex_text, hex_to, IdGenerator, JobId};
 use crate::memory::Pressure;
@@ -50,6 +54,7 @@ use crate::settings::Settings;
 use crate::tables::{JobTable, QueueTable, WaiterTable};
 use rand::{RngCore, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use replication::Vigil;
 use stats::Stats;
 use std::collections::{BTreeSet, VecDeque};
 
@@ -100,8 +105,16 @@ pub struct Node {
     ids: IdGenerator,
     last_ctime: u64,
     jobs: JobTable,
+    copies: CopiesTable,
+    acks: AckTable,
+    settled: SettledMemory,
     queues: QueueTable,
     waiters: WaiterTable,
+    /// Producers that wait for copies.
+    adders: WaiterTable,
+    holders: HolderTable,
+    /// This node among the holders.
+    own: Holder,
     /// Jobs by state, kept as they move.
     job_counts: [u64; State::COUNT],
     /// Queues whose waiters can perhaps be served.
@@ -109,7 +122,8 @@ pub struct Node {
     /// At-most-once jobs that were delivered: nothing is lost when they go.
     disposable: BTreeSet<(u64, u32)>,
     /// Tables of before a flush, freed slice by slice.
-    discarded: Vec<(JobTable, QueueTable)>,
+    discarded: Vec<(JobTable, CopiesTable, QueueTable)>,
+    vigil: Vigil,
     server_pressure: Pressure,
     cluster: Cluster,
     incarnation: u64,
@@ -128,6 +142,7 @@ impl Node {
         rng.fill_bytes(&mut key);
         rng.fill_bytes(&mut id_seed);
         let hash_seed = HashSeed::new(&key);
+        let (holders, own) = HolderTable::starting_with(Pair::from(&identity));
         Node {
             ids: IdGenerator::new(first_four(&identity.id), id_seed),
             identity,
@@ -136,12 +151,19 @@ impl Node {
             rng,
             last_ctime: 0,
             jobs: JobTable::new(hash_seed.clone(), now),
+            copies: CopiesTable::new(now),
+            acks: AckTable::new(hash_seed.clone(), now),
+            settled: SettledMemory::new(hash_seed.clone()),
             queues: QueueTable::new(hash_seed, now),
-            waiters: WaiterTable::new(now),
+            waiters: WaiterTable::for_consumers(now),
+            adders: WaiterTable::for_producers(now),
+            holders,
+            own,
             job_counts: [0; State::COUNT],
             ready: VecDeque::new(),
             disposable: BTreeSet::new(),
             discarded: Vec::new(),
+            vigil: Vigil::default(),
             server_pressure: Pressure::None,
             cluster: Cluster::new(),
             incarnation: 0,
@@ -162,6 +184,7 @@ impl Node {
         self.rng.fill_bytes(&mut id_seed);
         self.ids = IdGenerator::new(first_four(&identity.id), id_seed);
         self.identity = identity;
+        self.own = self.holders.rename(self.own, Pair::from(&identity));
         // Others may have told of the node that this one is now.
         self.cluster.remove(&identity.id);
     }
@@ -199,7 +222,8 @@ impl Node {
     }
 
     fn own_pressure(&self) -> Pressure {
-        Pressure::of(self.jobs.bytes() as u64, self.settings.max_memory)
+        let bytes = self.jobs.bytes() + self.copies.bytes();
+        Pressure::of(bytes as u64, self.settings.max_memory)
     }
 
     /// A job by its key, as a delivery or scan names it.
@@ -223,6 +247,12 @@ impl Node {
         self.jobs.len()
     }
 
+    /// How many acknowledgements are kept: of jobs that are still here, and of
+    /// others.
+    pub fn ack_count(&self) -> usize {
+        self.job_counts[State::Acked as usize] as usize + self.acks.len()
+    }
+
     /// Whether DISQUE LEAVING yes was said.
     pub fn is_leaving(&self) -> bool {
         self.leaving
@@ -242,6 +272,7 @@ impl Node {
     /// memory is freed by [`Node::run_due`], in slices.
     pub fn flush(&mut self, now: Now, fx: &mut Effects) {
         self.answer_all_waiters(&Answer::Null, now, fx);
+        self.refuse_all_adders(&Error::NoRepl, now, fx);
         self.clear(now);
         fx.records.push(&Record::Flushed);
     }
@@ -249,6 +280,7 @@ impl Node {
     /// Before a load: forgets everything. Clients that wait get null.
     pub fn begin_load(&mut self, now: Now, fx: &mut Effects) {
         self.answer_all_waiters(&Answer::Null, now, fx);
+        self.refuse_all_adders(&Error::NoRepl, now, fx);
         self.clear(now);
     }
 
@@ -257,15 +289,19 @@ impl Node {
         let queues = QueueTable::new(self.hash_seed.clone(), now);
         self.discarded.push((
             std::mem::replace(&mut self.jobs, jobs),
+            std::mem::replace(&mut self.copies, CopiesTable::new(now)),
             std::mem::replace(&mut self.queues, queues),
         ));
+        self.acks = AckTable::new(self.hash_seed.clone(), now);
+        self.settled = SettledMemory::new(self.hash_seed.clone());
         self.job_counts = [0; State::COUNT];
         self.ready.clear();
         self.disposable.clear();
+        self.vigil.under_replicated = 0;
         // Waiters hold keys of queues that are gone now: both callers have
         // answered them, and on a replica, which takes the record of a flush,
         // nobody waits.
-        debug_assert!(self.waiters.is_empty());
+        debug_assert!(self.waiters.is_empty() && self.adders.is_empty());
     }
 
     /// Refuses to make a queue of this name when queues take all they may.

@@ -4,6 +4,7 @@
 use super::Node;
 use crate::clock::{Now, NEVER};
 use crate::collections::Full;
+use crate::copies::NO_COPIES;
 use crate::job::{Job, State};
 use rand::RngCore;
 
@@ -23,7 +24,15 @@ impl Node {
     pub(super) fn remove_job(&mut self, key: u32, now: Now) {
         self.lift(key);
         if let Some(job) = self.jobs.remove(key) {
+            self.remove_copies(job.copies);
             self.watch_if_unused(job.queue, now);
+        }
+    }
+
+    fn remove_copies(&mut self, copies: u32) {
+        if copies != NO_COPIES {
+            self.set_short(copies, false);
+            self.copies.remove(copies);
         }
     }
 
@@ -67,6 +76,7 @@ impl Node {
     pub(super) fn place(&mut self, key: u32, state: State, requeue_at: u64) {
         let job = &mut self.jobs[key];
         let (state, requeue_at) = match state {
+            State::Acked | State::WaitRepl => (state, NEVER),
             State::Queued if job.may_be_queued() => (State::Queued, NEVER),
             _ if !job.may_be_queued() => (State::Active, NEVER),
             _ => (state, requeue_at),

@@ -1,11 +1,13 @@
 //! What comes from other nodes and goes to them: frames, answers, heartbeats,
 //! and the news of their links.
 
+use super::replication::Talk;
 use super::Node;
 use crate::clock::Now;
 use crate::cluster::{is_host, Change, Cluster, Contact, LinkState, Peer, PeerKey, Refusal};
 use crate::collections::Full;
 use crate::effects::{BusAction, Effects, News};
+use crate::holders::Pair;
 use crate::job_id::hex_text;
 use crate::message::{
     encode_answer, encode_message, read_answer, read_frame, Header, Heartbeat, Listing, Malformed,
@@ -264,8 +266,31 @@ impl Node {
                 self.carry_out(change, fx);
             }
             Message::Stopped { reason } => return Err(format!("it stopped reading: {reason}")),
+            _ => return self.take_about_job(now, from, message, answers, fx),
         }
         Ok(())
+    }
+
+    fn take_about_job(
+        &mut self,
+        now: Now,
+        from: &Speaker,
+        message: Message<'_>,
+        answers: Option<&mut Answers>,
+        fx: &mut Effects,
+    ) -> Result<(), String> {
+        let peer = self.cluster.peer(&from.id).ok_or("a stranger")?;
+        let with = peer.key;
+        let holder = self.holders.number(Pair::from(&from.identity()));
+        let from = holder.map_err(|error| error.to_string())?;
+        let mut talk = Talk {
+            now,
+            with,
+            from,
+            answers,
+            fx,
+        };
+        self.take_job_message(message, &mut talk)
     }
 
     fn take_heartbeat(
@@ -281,6 +306,9 @@ impl Node {
         };
         peer.leaving = beat.leaving;
         peer.hears_us = beat.answered;
+        if let (None, Some(sent)) = (&answers, peer.beat_sent_at.take()) {
+            peer.round_trip_ms = now.mono_ms.saturating_sub(sent);
+        }
         let Some(answers) = answers else {
             return;
         };

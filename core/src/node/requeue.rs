@@ -46,10 +46,13 @@ impl Node {
             };
             let job = &self.jobs[key];
             let paused = self.queues[job.queue].pause.input;
-            if job.state == State::Queued || paused || !job.may_be_queued() {
+            let active = matches!(job.state, State::Active | State::Delayed);
+            if !active || paused || !job.may_be_queued() {
                 continue;
             }
+            self.take_turn(key);
             self.count_and_queue(key, counter);
+            self.tell_queued(key, Node::bump_of(counter), 0, now, fx);
             let queue = self.jobs[key].queue;
             self.queues[queue].used_at = now.mono_ms;
             fx.records.push(&Record::Requeued {
@@ -87,6 +90,7 @@ impl Node {
             };
             if self.jobs[key].state == State::Queued {
                 self.postpone(key, now, fx);
+                self.own_deadline(key);
                 dequeued += 1;
             }
         }
@@ -104,13 +108,17 @@ impl Node {
     ) -> Result<u64, Error> {
         let key = id.and_then(|id| self.jobs.find(id)).ok_or(Error::NoJob)?;
         let job = &self.jobs[key];
+        if job.is_acked() {
+            return Err(Error::Acked);
+        }
         let half = job.options.ttl.ms() / 2;
         if job.expire_at.saturating_sub(now.mono_ms) < half {
             return Err(Error::TooLate);
         }
         let retry = job.options.retry;
-        if !retry.is_zero() {
+        if !retry.is_zero() && job.state != State::WaitRepl {
             self.postpone(key, now, fx);
+            self.tell_working(key, now, fx);
         }
         Ok(retry.secs_rounded_up())
     }

@@ -2,7 +2,8 @@
 
 use super::Node;
 use crate::clock::Now;
-use crate::effects::Effects;
+use crate::effects::{Answer, Effects};
+use crate::error::Error;
 use crate::job_id::JobId;
 use crate::record::Record;
 
@@ -10,37 +11,58 @@ impl Node {
     /// ACKJOB: settles the jobs known here and returns how many there were.
     ///
     /// Where this node is the only holder there is nobody left to tell: the job
-    /// and its acknowledgement are gone at once. An id that is unknown on a
-    /// node without peers leaves nothing.
+    /// and its acknowledgement are gone at once. Else the acknowledgement stays
+    /// until all possible holders have it. An id that is unknown here may be known
+    /// elsewhere; on a node without peers it leaves nothing.
     pub fn ack_jobs(&mut self, now: Now, ids: &[JobId], fx: &mut Effects) -> usize {
-        let acked = self.remove_all(now, ids, fx);
+        let mut acked = 0;
+        for id in ids {
+            match self.jobs.find(id) {
+                Some(key) if self.jobs[key].is_acked() => {}
+                Some(key) => {
+                    self.settle_job(key, now, fx);
+                    acked += 1;
+                }
+                None => self.ack_unknown(*id, now, fx),
+            }
+        }
         self.stats.acked += acked as u64;
         acked
     }
 
     /// FASTACK: as ACKJOB, without the guarantees that it has on a cluster.
     pub fn fast_ack(&mut self, now: Now, ids: &[JobId], fx: &mut Effects) -> usize {
-        let acked = self.remove_all(now, ids, fx);
+        let mut acked = 0;
+        for id in ids {
+            let here = self.jobs.find(id);
+            if here.is_some_and(|key| self.jobs[key].is_acked()) {
+                continue; // It is on its way out, with a guarantee.
+            }
+            self.tell_fast_ack(*id, now, fx);
+            if let Some(key) = here {
+                self.answer_adder(key, Answer::Added, fx);
+                self.remove_recorded(key, now, fx);
+                acked += 1;
+            }
+            self.remember_settled(*id, now);
+        }
         self.stats.fast_acked += acked as u64;
         acked
     }
 
     /// DELJOB: deletes the jobs on this node and returns how many there were.
     pub fn delete_jobs(&mut self, now: Now, ids: &[JobId], fx: &mut Effects) -> usize {
-        let deleted = self.remove_all(now, ids, fx);
-        self.stats.deleted += deleted as u64;
-        deleted
-    }
-
-    fn remove_all(&mut self, now: Now, ids: &[JobId], fx: &mut Effects) -> usize {
-        let mut removed = 0;
+        let mut deleted = 0;
         for id in ids {
-            if let Some(key) = self.jobs.find(id) {
+            if let Some(key) = self.live(id) {
+                self.answer_adder(key, |_| Answer::Error(Error::NoRepl), fx);
+                self.hand_on(key, now, fx);
                 self.remove_recorded(key, now, fx);
-                removed += 1;
+                deleted += 1;
             }
         }
-        removed
+        self.stats.deleted += deleted as u64;
+        deleted
     }
 
     /// Removes a job and writes that down.

@@ -2,6 +2,7 @@
 
 use super::Node;
 use crate::clock::Now;
+use crate::holders::PairList;
 use crate::job::State;
 use crate::record::{JobImage, Record, RecordBatch, StateImage};
 
@@ -36,21 +37,36 @@ impl Node {
                 })?;
             }
             for key in queue.order.iter() {
-                out.push(&Record::Job(self.image(key, now)))?;
+                self.write_job(key, now, &mut out)?;
             }
         }
         let mut from = 0;
         while let Some(key) = self.jobs.next_occupied(from) {
             from = key + 1;
             if self.jobs[key].state != State::Queued {
-                out.push(&Record::Job(self.image(key, now)))?;
+                self.write_job(key, now, &mut out)?;
+            }
+        }
+        let mut from = 0;
+        while let Some(key) = self.acks.next_occupied(from) {
+            from = key + 1;
+            if let Some(ack) = self.acks.get(key) {
+                out.push(&Record::DummyAck {
+                    id: ack.id,
+                    until: now.to_wall(ack.expire_at),
+                })?;
             }
         }
         out.finish()
     }
 
-    /// A job as records carry it.
-    pub(super) fn image(&self, key: u32, now: Now) -> JobImage<'_> {
+    fn write_job<E>(&self, key: u32, now: Now, out: &mut Batches<'_, E>) -> Result<(), E> {
+        let list = self.recorded_holders(key);
+        out.push(&Record::Job(self.image(key, now, &list)))
+    }
+
+    /// A job as records carry it; `list` names its possible holders.
+    pub(super) fn image<'a>(&'a self, key: u32, now: Now, list: &'a PairList) -> JobImage<'a> {
         let job = &self.jobs[key];
         JobImage {
             id: job.id,
@@ -68,11 +84,14 @@ impl Node {
                 State::Delayed => StateImage::Delayed,
                 State::Active => StateImage::Active,
                 State::Queued => StateImage::Queued,
+                State::WaitRepl => StateImage::WaitRepl,
+                State::Acked => StateImage::Acked,
             },
             attempt: job.attempt,
             nacks: job.nacks,
             additional_deliveries: job.additional_deliveries,
             withheld: job.withheld,
+            copies: self.copies_image(key, list),
         }
     }
 }

@@ -4,19 +4,25 @@ use super::Node;
 use crate::clock::{Now, NEVER};
 use crate::collections::Poll;
 use crate::effects::{Answer, Effects};
+use crate::error::Error;
 use crate::job::State;
+use crate::message::Bump;
 
 impl Node {
     /// When [`Node::run_due`] has something to do next, on the monotonic clock;
     /// a time that has passed means at once, `None` never.
     pub fn next_wake(&self) -> Option<u64> {
-        if !self.ready.is_empty() || !self.discarded.is_empty() {
+        if !self.ready.is_empty() || !self.discarded.is_empty() || self.vigil.has_work() {
             return Some(0);
         }
         [
             self.jobs.next_wake(),
             self.queues.next_wake(),
             self.waiters.next_wake(),
+            self.adders.next_wake(),
+            self.copies.next_wake(),
+            self.acks.next_wake(),
+            self.settled.next_wake(),
             self.cluster.next_beat(),
         ]
         .into_iter()
@@ -30,6 +36,8 @@ impl Node {
     pub fn run_due(&mut self, now: Now, max: usize, fx: &mut Effects) {
         self.beat(now, fx);
         self.end_waits(now, max, fx);
+        self.end_adds(now, max, fx);
+        self.run_copies(now, max, fx);
         self.run_jobs(now, max, fx);
         self.drop_idle_queues(now, max);
         self.free_discarded(max);
@@ -49,6 +57,17 @@ impl Node {
         }
     }
 
+    /// Ends the waits of producers whose time is over.
+    fn end_adds(&mut self, now: Now, max: usize, fx: &mut Effects) {
+        let mut moves = max as u32;
+        for _ in 0..max {
+            let Some(id) = self.adders.poll(now, &mut moves) else {
+                return;
+            };
+            self.give_up_adding(id, Error::NoRepl, now, fx);
+        }
+    }
+
     fn run_jobs(&mut self, now: Now, max: usize, fx: &mut Effects) {
         let mut moves = max as u32;
         for _ in 0..max {
@@ -56,17 +75,28 @@ impl Node {
                 return;
             };
             if self.jobs[key].expire_at <= now.mono_ms {
-                self.stats.expired += 1;
-                self.remove_recorded(key, now, fx);
+                self.expire(key, now, fx);
             } else {
-                self.queue_due(key, now);
+                self.queue_due(key, now, fx);
             }
         }
     }
 
-    /// Queues a job whose DELAY or RETRY has passed. Nothing is written down: a
-    /// restart finds the same deadline passed and does the same.
-    fn queue_due(&mut self, key: u32, now: Now) {
+    fn expire(&mut self, key: u32, now: Now, fx: &mut Effects) {
+        if !self.jobs[key].is_acked() {
+            self.stats.expired += 1;
+            self.answer_adder(key, |_| Answer::Error(Error::NoRepl), fx);
+        }
+        self.remove_recorded(key, now, fx);
+    }
+
+    /// Queues a job whose DELAY or RETRY has passed, if it is this node that does.
+    /// Nothing is written down: a restart finds the same deadline passed and does
+    /// the same.
+    fn queue_due(&mut self, key: u32, now: Now, fx: &mut Effects) {
+        if !self.may_queue_due(key, now, fx) {
+            return;
+        }
         let job = &mut self.jobs[key];
         let first = job.state == State::Delayed;
         if self.queues[job.queue].pause.input && !first {
@@ -78,7 +108,11 @@ impl Node {
             job.additional_deliveries = job.additional_deliveries.saturating_add(1);
             self.stats.requeued += 1;
         }
+        self.take_turn(key);
         self.move_job(key, State::Queued, NEVER);
+        if !first {
+            self.tell_queued(key, Bump::Delivery, 0, now, fx);
+        }
     }
 
     fn drop_idle_queues(&mut self, now: Now, max: usize) {
@@ -115,8 +149,8 @@ impl Node {
 
     /// Frees a part of what a flush or load has left; whether there is more.
     pub fn free_discarded(&mut self, max: usize) -> bool {
-        if let Some((jobs, queues)) = self.discarded.last_mut() {
-            if jobs.free_some(max) && queues.free_some(max) {
+        if let Some((jobs, copies, queues)) = self.discarded.last_mut() {
+            if jobs.free_some(max) && copies.free_some(max) && queues.free_some(max) {
                 self.discarded.pop();
             }
         }

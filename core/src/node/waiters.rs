@@ -49,6 +49,14 @@ impl Node {
     /// A client that waited is gone, or was answered by someone else. Unknown
     /// ids are ignored: its answer may have been on its way.
     pub fn forget_waiter(&mut self, id: WaiterId, now: Now) {
+        // The job of a producer that has left goes on its way: it may have been
+        // told of it, and cannot tell.
+        if let Some(job) = self.adders.remove(id).and_then(|wait| wait.job) {
+            let copies = self.jobs.find(&job).map(|key| self.jobs[key].copies);
+            if let Some(copies) = copies.and_then(|key| self.copies.get_mut(key)) {
+                copies.adder = None;
+            }
+        }
         let Some(waiter) = self.waiters.remove(id) else {
             return;
         };
@@ -111,6 +119,15 @@ impl Node {
         while let Some(id) = self.waiters.any() {
             self.forget_waiter(id, now);
             fx.answer(id, answer.clone());
+        }
+    }
+
+    /// The jobs that producers wait for are dropped, or this node will not be the
+    /// one to queue them.
+    pub(super) fn refuse_all_adders(&mut self, error: &Error, now: Now, fx: &mut Effects) {
+        while let Some(id) = self.adders.any() {
+            self.forget_waiter(id, now);
+            fx.answer(id, Answer::Error(error.clone()));
         }
     }
 

@@ -34,7 +34,7 @@ struct Shape {
     state: u8,
 }
 
-const KINDS: u8 = 14;
+const KINDS: u8 = 18;
 
 fn id(seed: u8) -> JobId {
     IdGenerator::new([seed; 4], [seed; 32]).next(Span::from_secs(86_400), true)
@@ -42,7 +42,7 @@ fn id(seed: u8) -> JobId {
 
 fn shape() -> impl Strategy<Value = Shape> {
     let numbers = (any::<u64>(), any::<[u64; 3]>(), any::<[u32; 3]>());
-    let rest = (any::<[u16; 4]>(), any::<bool>(), 0..3u8);
+    let rest = (any::<[u16; 4]>(), any::<bool>(), 0..5u8);
     (0..KINDS, any::<u8>(), numbers, rest).prop_map(|(kind, seed, numbers, rest)| Shape {
         kind,
         id: id(seed),
@@ -63,6 +63,7 @@ fn bytes() -> impl Strategy<Value = Bytes> {
 fn record<'a>(shape: &Shape, bytes: &'a Bytes) -> Record<'a> {
     let id = shape.id;
     let queue = bytes.queue.as_slice();
+    let holders = Pairs::new(&bytes.body, shape.small[0] % 4);
     match shape.kind {
         0 => Record::Node(NodeImage {
             id: [shape.flag.into(); 20],
@@ -84,12 +85,22 @@ fn record<'a>(shape: &Shape, bytes: &'a Bytes) -> Record<'a> {
             state: match shape.state {
                 0 => StateImage::Delayed,
                 1 => StateImage::Active,
-                _ => StateImage::Queued,
+                2 => StateImage::Queued,
+                3 => StateImage::WaitRepl,
+                _ => StateImage::Acked,
             },
             attempt: shape.spans[0] ^ shape.spans[1],
             nacks: shape.small[2],
             additional_deliveries: shape.small[3],
             withheld: shape.flag,
+            copies: (shape.small[1] % 2 == 0).then_some(CopiesImage {
+                holders,
+                turn: shape.spans[1],
+                responsible: shape.flag.then_some(Pair {
+                    id: [shape.state; 20],
+                    epoch: shape.time,
+                }),
+            }),
         }),
         2 => Record::Delivered {
             id,
@@ -126,6 +137,13 @@ fn record<'a>(shape: &Shape, bytes: &'a Bytes) -> Record<'a> {
             epoch: shape.time,
             until: u64::from(shape.small[0]),
         },
+        13 => Record::Holders { id, holders },
+        14 => Record::Acked { id },
+        15 => Record::DummyAck {
+            id,
+            until: shape.time,
+        },
+        16 => Record::DummyGone { id },
         _ => Record::Reset,
     }
 }
@@ -173,6 +191,14 @@ fn one_of_each() -> Vec<Record<'static>> {
             nacks: 65_535,
             additional_deliveries: 250,
             withheld: false,
+            copies: Some(CopiesImage {
+                holders: Pairs::new(&[7; 56], 1),
+                turn: 70_000,
+                responsible: Some(Pair {
+                    id: [7; 20],
+                    epoch: 300,
+                }),
+            }),
         }),
         Record::Job(JobImage {
             id: id(2),
@@ -191,7 +217,18 @@ fn one_of_each() -> Vec<Record<'static>> {
             nacks: 0,
             additional_deliveries: 0,
             withheld: true,
+            copies: None,
         }),
+        Record::Holders {
+            id: id(1),
+            holders: Pairs::new(&[7; 28], 1),
+        },
+        Record::Acked { id: id(1) },
+        Record::DummyAck {
+            id: id(3),
+            until: 1_700_086_400_000,
+        },
+        Record::DummyGone { id: id(3) },
         Record::Delivered {
             id: id(1),
             requeue_at: 1_700_000_010_000,
@@ -367,7 +404,7 @@ fn survives(batches: &[Vec<u8>]) -> Result<(), String> {
         let _ = node.apply(NOW, batch);
         node.check_invariants(NOW)?;
     }
-    node.finish_load(Completeness::MayLackDeliveries, &mut fx);
+    node.finish_load(NOW, Completeness::MayLackDeliveries, &mut fx);
     node.check_invariants(NOW)?;
     for later in [0, 1, 1_000, 1 << 40, u64::MAX / 2] {
         let now = Now {

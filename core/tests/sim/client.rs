@@ -6,7 +6,7 @@ use crate::world::{Event, World};
 use disque_core::effects::WaiterId;
 use disque_core::error::Error;
 use disque_core::job_id::JobId;
-use disque_core::node::add::{AddJob, Sync};
+use disque_core::node::add::{AddJob, Added, Sync};
 use disque_core::node::get::{GetJob, Receipt};
 use disque_core::node::requeue::Counter;
 use disque_core::queue::Pause;
@@ -103,7 +103,10 @@ impl World {
         let delay = random.pick(&[0, 0, 0, 0, 1, 500, 3_000, 30_000]);
         let retry = random.pick(&[None, Some(0), Some(0), Some(50), Some(200), Some(1_000)]);
         let retry = random.pick(&[retry, Some(3_000), Some(20_000)]);
-        let replicate = random.weighted(&[(9, None), (90, Some(1)), (1, Some(2))]);
+        let alone = self.profile.nodes == 1;
+        let random = &mut self.random;
+        let replicate =
+            random.weighted(&[(9, None), (90, Some(1)), (1, Some(1 + u16::from(alone)))]);
         let max_len = random.pick(&[None, None, None, Some(1), Some(5)]);
         let sync = random.pick(&[None, None, Some(Sync::Copies(0)), Some(Sync::AllBut(1))]);
         let queue = self.any_queue();
@@ -119,7 +122,7 @@ impl World {
             ttl: Span::from_ms(ttl),
             max_len,
         };
-        let result = self.call(node, |node, now, fx| node.add_job(now, &add, fx));
+        let result = self.call(node, |node, now, fx| node.add_job(now, &add, true, fx));
         let wanted = Wanted {
             queue,
             body: body.clone(),
@@ -130,7 +133,8 @@ impl World {
             replicate,
         };
         match result {
-            Ok(id) => {
+            Ok(Added::Waits { id, .. }) => panic!("{id} is to be copied"),
+            Ok(Added::Done(id)) => {
                 self.site(node).known.push(id);
                 self.conclude(node, serve, What::Added { id, wanted })?;
             }

@@ -235,6 +235,9 @@ impl World {
             if inside.cluster().size() != members.len() {
                 return Err(format!("node {me} knows others: {:?}", members));
             }
+            if inside.ack_count() > 0 {
+                return Err(format!("node {me} keeps {} acks", inside.ack_count()));
+            }
             prints.insert(inside.cluster().fingerprint(inside.identity()));
         }
         if !members.is_empty() && !self.strays().is_empty() {

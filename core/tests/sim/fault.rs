@@ -133,7 +133,7 @@ impl World {
             totals.blocked_clients,
             totals.job_bytes,
         );
-        if left != ([0; 3], 0, 0, 0) {
+        if left != ([0; 5], 0, 0, 0) {
             return Err(format!(
                 "at rest with (jobs, queues, clients, bytes) = {left:?}"
             ));

@@ -53,6 +53,8 @@ impl Profile {
             deliver_after_crash: random.chance(150),
             node_timeout_ms: random.pick(&[500, 2_000, 5_000]),
             announce_port: PORT,
+            // These runs are about single nodes: each job stays where it was added.
+            default_replicate: if nodes == 1 { 3 } else { 1 },
             ..Settings::default()
         };
         let clients = random.range(2, 9) as usize;

@@ -215,7 +215,7 @@ impl Site {
             true => Completeness::Complete,
             false => Completeness::MayLackDeliveries,
         };
-        node.finish_load(completeness, &mut self.fx);
+        node.finish_load(now, completeness, &mut self.fx);
         node.connect_all(&mut self.fx);
         self.speaker = node.speaker();
         self.connections = 0;
@@ -283,6 +283,7 @@ impl Site {
         let told = |answer: &Answer| match answer {
             Answer::Jobs(delivered) => Told::Jobs(read(node, &self.fx, *delivered)),
             Answer::Null => Told::Null,
+            Answer::Added(id) => panic!("{id} was waited for"),
             Answer::Error(error) => Told::Error(error.clone()),
         };
         let answers = self.fx.answers.iter();

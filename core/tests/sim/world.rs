@@ -208,7 +208,9 @@ impl World {
         let up = self.site(node).node.is_some();
         match event {
             Event::Act(client) => self.act(client)?,
-            Event::Work(client, id, step) if up => self.work(client, id, step)?,
+            Event::Work(client, id, step) if up && self.ending.is_none() => {
+                self.work(client, id, step)?
+            }
             Event::Wake if up => self.wake(node)?,
             Event::Undeliver(session, receipts) if up && session == self.site(node).session => {
                 self.undeliver(node, &receipts)?

@@ -7,7 +7,7 @@ use disque_core::clock::Now;
 use disque_core::effects::{Answer, Effects, WaiterId};
 use disque_core::job_id::JobId;
 use disque_core::memory::Pressure;
-use disque_core::node::add::{AddJob, Sync};
+use disque_core::node::add::{AddJob, Added, Sync};
 use disque_core::node::get::{GetJob, Receipt};
 use disque_core::node::load::Completeness;
 use disque_core::node::requeue::Counter;
@@ -124,8 +124,11 @@ impl Run {
             }),
             max_len: given(5).then(|| draw.one_of(&[1, 2, 5])),
         };
-        if let Ok(id) = self.node.add_job(self.now, &add, &mut self.fx) {
-            self.ids.push(id);
+        let can_wait = given(6);
+        match self.node.add_job(self.now, &add, can_wait, &mut self.fx) {
+            Ok(Added::Done(id)) => self.ids.push(id),
+            Ok(Added::Waits { .. }) => panic!("a node alone waits for copies"),
+            Err(_) => {}
         }
         "ADDJOB"
     }
@@ -323,7 +326,7 @@ impl Run {
         self.starts = self.starts.wrapping_add(1);
         let mut node = copy_of(&self.node, self.now, self.starts);
         node.set_settings(self.node.settings().clone());
-        node.finish_load(completeness, &mut self.fx);
+        node.finish_load(self.now, completeness, &mut self.fx);
         self.node = node;
         self.waiting.clear();
         self.receipts.clear();

@@ -56,7 +56,7 @@ fn load(batch: &[u8]) {
     check(&node, now, "after the records");
     let mut copy = copy_of(&node, now, 1);
     let mut fx = Effects::new();
-    copy.finish_load(Completeness::MayLackDeliveries, &mut fx);
+    copy.finish_load(now, Completeness::MayLackDeliveries, &mut fx);
     check(&copy, now, "after the end of the load");
     now.mono_ms += 3_600_000;
     now.wall_ms += 3_600_000;

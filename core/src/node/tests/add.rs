@@ -20,7 +20,7 @@ fn retry_defaults_to_a_tenth_of_the_ttl_within_limits() {
             ttl: Span::from_ms(ttl_ms),
             ..job()
         });
-        let retry = kit.node.show(kit.now, &id).unwrap().job.options.retry;
+        let retry = kit.view(id).job.options.retry;
         assert_eq!(retry.ms(), retry_ms, "TTL {ttl_ms}");
     }
 }
@@ -33,7 +33,7 @@ fn replicate_defaults_to_the_nodes_that_there_are() {
         ..job()
     };
     let id = kit.add(&default);
-    let options = kit.node.show(kit.now, &id).unwrap().job.options;
+    let options = kit.view(id).job.options;
     assert_eq!((options.replicate, options.sync), (1, 1));
     assert_eq!(kit.node.totals().stats.added_below_default, 1);
 
@@ -56,7 +56,7 @@ fn sync_is_bounded_by_replicate() {
     ] {
         let mut kit = Kit::new();
         let added = kit.try_add(&AddJob { sync, ..job() });
-        let synced = added.map(|id| kit.node.show(kit.now, &id).unwrap().job.options.sync);
+        let synced = added.map(|id| kit.view(id).job.options.sync);
         assert_eq!(synced, outcome, "{sync:?}");
     }
 }
@@ -91,7 +91,7 @@ fn creation_times_rise_although_the_clock_does_not() {
     let second = kit.add(&job());
     kit.now.wall_ms -= 3_600_000;
     let third = kit.add(&job());
-    let ctime = |id| kit.node.show(kit.now, &id).unwrap().job.ctime;
+    let ctime = |id| kit.view(id).job.ctime;
     let start = START.wall_ms * 1_000_000;
     assert_eq!(
         [ctime(first), ctime(second), ctime(third)],

@@ -97,11 +97,11 @@ fn undelivered_at_most_once_jobs_are_withheld_after_a_crash() {
     let batches = snapshot(&kit);
 
     let mut clean = loaded(&batches, START);
-    clean.call(|node, _, fx| node.finish_load(Completeness::Complete, fx));
+    clean.call(|node, now, fx| node.finish_load(now, Completeness::Complete, fx));
     assert_eq!(clean.node.queue_len(b"q"), 2);
 
     let mut crashed = loaded(&batches, START);
-    crashed.call(|node, _, fx| node.finish_load(Completeness::MayLackDeliveries, fx));
+    crashed.call(|node, now, fx| node.finish_load(now, Completeness::MayLackDeliveries, fx));
     let withheld = crashed.fx.records.bytes().to_vec();
     crashed.pass(500_000);
     assert_eq!(crashed.get(&["q"], 9), [retried]);
@@ -109,7 +109,7 @@ fn undelivered_at_most_once_jobs_are_withheld_after_a_crash() {
 
     // It was written down: a clean restart changes nothing.
     let mut again = loaded(&[batches.concat(), withheld], START);
-    again.call(|node, _, fx| node.finish_load(Completeness::Complete, fx));
+    again.call(|node, now, fx| node.finish_load(now, Completeness::Complete, fx));
     assert_eq!(again.get(&["q"], 9), [retried]);
 
     let mut set = loaded(&batches, START);
@@ -117,7 +117,7 @@ fn undelivered_at_most_once_jobs_are_withheld_after_a_crash() {
         deliver_after_crash: true,
         ..Settings::default()
     });
-    set.call(|node, _, fx| node.finish_load(Completeness::MayLackDeliveries, fx));
+    set.call(|node, now, fx| node.finish_load(now, Completeness::MayLackDeliveries, fx));
     assert_eq!(set.node.queue_len(b"q"), 2);
 }
 
@@ -287,7 +287,7 @@ proptest! {
             log.remove(skip % log.len());
         }
         let mut copy = loaded(&log, kit.now);
-        copy.call(|node, _, fx| node.finish_load(Completeness::MayLackDeliveries, fx));
+        copy.call(|node, now, fx| node.finish_load(now, Completeness::MayLackDeliveries, fx));
         copy.pass(100_000);
         prop_assert_eq!(copy.node.job_count(), 0);
     }

@@ -8,8 +8,9 @@ mod requeue;
 mod time;
 mod waiting;
 
-use super::add::AddJob;
+use super::add::{AddJob, Added};
 use super::get::GetJob;
+use super::inspect::{JobView, Shown};
 use super::requeue::Counter;
 use super::{Identity, Node};
 use crate::clock::Now;
@@ -71,6 +72,15 @@ fn unknown_id() -> JobId {
     IdGenerator::new([1; 4], [1; 32]).next(Span::from_secs(60), true)
 }
 
+/// The id of a job that nobody waits for.
+#[track_caller]
+fn done(added: Result<Added, Error>) -> JobId {
+    match added {
+        Ok(Added::Done(id)) => id,
+        other => panic!("not added at once: {other:?}"),
+    }
+}
+
 impl Kit {
     fn new() -> Kit {
         Kit::with(Settings::default())
@@ -99,11 +109,21 @@ impl Kit {
         }
     }
 
+    #[track_caller]
+    fn view(&self, id: JobId) -> JobView<'_> {
+        match self.node.show(self.now, &id) {
+            Some(Shown::Job(view)) => view,
+            _ => panic!("the job is not there"),
+        }
+    }
+
     fn try_add(&mut self, add: &AddJob<'_>) -> Result<JobId, Error> {
         self.call(|node, now, fx| {
-            let id = node.add_job(now, add, fx);
+            let added = node.add_job(now, add, true, fx);
             node.serve(now, 100, fx);
-            id
+            added.map(|added| match added {
+                Added::Done(id) | Added::Waits { id, .. } => id,
+            })
         })
     }
 
@@ -206,17 +226,18 @@ impl Kit {
     }
 
     fn state(&self, id: JobId) -> Option<State> {
-        self.node.show(self.now, &id).map(|view| view.job.state)
+        let key = self.node.jobs.find(&id)?;
+        Some(self.node.job(key).state)
     }
 
     /// Negative acknowledgements and additional deliveries.
     fn counters(&self, id: JobId) -> (u16, u16) {
-        let view = self.node.show(self.now, &id).expect("the job is there");
+        let view = self.view(id);
         (view.job.nacks, view.job.additional_deliveries)
     }
 
     fn requeue_within(&self, id: JobId) -> Option<u64> {
-        let view = self.node.show(self.now, &id).expect("the job is there");
+        let view = self.view(id);
         view.requeue_within_ms
     }
 }
@@ -231,7 +252,8 @@ fn dump_data(node: &Node, now: Now) -> String {
     let mut from = 0;
     while let Some(key) = node.jobs.next_occupied(from) {
         from = key + 1;
-        let mut image = node.image(key, now);
+        let list = node.recorded_holders(key);
+        let mut image = node.image(key, now, &list);
         // What is late is due at once, however late.
         image.expire_at = image.expire_at.max(now.wall_ms);
         if image.requeue_at != 0 {

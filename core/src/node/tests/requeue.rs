@@ -148,7 +148,7 @@ fn settling_counts_what_was_there_once() {
     assert_eq!(kit.call(|node, now, fx| node.fast_ack(now, &ids, fx)), 0);
     assert_eq!(kit.call(|node, now, fx| node.delete_jobs(now, &[c], fx)), 1);
     let totals = kit.node.totals();
-    assert_eq!((totals.jobs, totals.job_bytes), ([0; 3], 0));
+    assert_eq!((totals.jobs, totals.job_bytes), ([0; 5], 0));
     let stats = totals.stats;
     assert_eq!((stats.acked, stats.fast_acked, stats.deleted), (2, 0, 1));
 }

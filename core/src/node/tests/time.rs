@@ -106,7 +106,7 @@ fn due_jobs_are_done_in_slices() {
             ..job()
         };
         for _ in 0..JOBS {
-            kit.node.add_job(kit.now, &add, &mut kit.fx).unwrap();
+            kit.node.add_job(kit.now, &add, true, &mut kit.fx).unwrap();
             kit.fx.clear();
         }
         kit.skip(5_000);
@@ -142,7 +142,9 @@ fn due_jobs_are_done_in_slices() {
 fn a_flush_is_over_at_once_and_freed_in_slices() {
     let mut kit = Kit::new();
     for _ in 0..10_000 {
-        kit.node.add_job(kit.now, &job(), &mut kit.fx).unwrap();
+        kit.node
+            .add_job(kit.now, &job(), true, &mut kit.fx)
+            .unwrap();
     }
     kit.pause("out");
     let waiter = kit.block(&get_from(&["q"], 1)).unwrap();

@@ -37,7 +37,7 @@ fn a_blocked_client_gets_up_to_count_jobs() {
                 queue: queue.as_bytes(),
                 ..job()
             };
-            node.add_job(now, &add, fx).unwrap()
+            done(node.add_job(now, &add, true, fx))
         })
     });
     kit.serve();
@@ -58,7 +58,7 @@ fn nobody_overtakes_on_a_second_queue() {
                 queue: queue.as_bytes(),
                 ..job()
             };
-            node.add_job(now, &add, fx).unwrap()
+            done(node.add_job(now, &add, true, fx))
         })
     });
     kit.serve();
@@ -102,7 +102,7 @@ fn serving_goes_on_where_it_stopped() {
     for _ in 0..10 {
         kit.block(&get_from(&["q"], 1)).unwrap();
     }
-    let add = |node: &mut Node, now, fx: &mut Effects| node.add_job(now, &job(), fx).unwrap();
+    let add = |node: &mut Node, now, fx: &mut Effects| node.add_job(now, &job(), true, fx).unwrap();
     for _ in 0..10 {
         kit.call(|node, now, fx| add(node, now, fx));
     }

@@ -1,0 +1,419 @@
+//! Acknowledgements: spread to every node that may hold the job, kept until each has
+//! confirmed, and then dropped everywhere.
+
+use super::{Standing, Talk, FIRST_WAIT_MS};
+use crate::clock::{Now, NEVER};
+use crate::cluster::PeerKey;
+use crate::copies::Duty;
+use crate::effects::{Answer, Effects};
+use crate::holders::{Holder, Pairs};
+use crate::job::State;
+use crate::job_id::JobId;
+use crate::message::{encode_message, Message};
+use crate::node::Node;
+use crate::record::Record;
+use rand::RngCore;
+use smallvec::SmallVec;
+
+/// Waits between two rounds of asking double up to this.
+const LONGEST_WAIT_MS: u64 = 180_000;
+/// A holder that was told of an acknowledgement collects itself if the one that
+/// told it has not finished by then; a random part of a second is added.
+const AWAIT_MS: u64 = 5_000;
+const AWAIT_SPREAD_MS: u32 = 1_000;
+/// An acknowledged job is kept this much longer than its TTL.
+const KEPT_MS: u64 = 60_000;
+/// What the TTL in an id says at most; it then stands for any longer one too.
+const LONGEST_TTL_FIELD: u16 = u16::MAX - 1;
+
+fn wait_after(tries: u8) -> u64 {
+    (FIRST_WAIT_MS << tries.min(16)).min(LONGEST_WAIT_MS)
+}
+
+impl Node {
+    /// Settles a live job: at once where nobody else can have it, else it is kept
+    /// until all others know.
+    pub(in crate::node) fn settle_job(&mut self, key: u32, now: Now, fx: &mut Effects) {
+        self.answer_adder(key, Answer::Added, fx);
+        let copies = self.copies.get(self.jobs[key].copies);
+        let shared = copies.is_some_and(|copies| copies.holders.len() > 1);
+        if !shared {
+            self.forget_settled(key, now, fx);
+            return;
+        }
+        let id = self.jobs[key].id;
+        self.become_acked(key, now);
+        fx.records.push(&Record::Acked { id });
+        self.collect(key, now, fx);
+    }
+
+    /// Turns a live job into an acknowledged one: its body goes, its possible
+    /// holders stay.
+    pub(in crate::node) fn become_acked(&mut self, key: u32, now: Now) {
+        self.lift(key);
+        self.jobs.drop_body(key);
+        let job = &mut self.jobs[key];
+        job.expire_at = job.expire_at.saturating_add(KEPT_MS);
+        self.place(key, State::Acked, NEVER);
+        let (copies_key, own) = (self.jobs[key].copies, self.own);
+        self.set_short(copies_key, false);
+        self.await_collection(key, now);
+        let copies = &mut self.copies[copies_key];
+        copies.asking = None;
+        copies.own_deadline = false;
+        copies.tries = 0;
+        copies.holders.doubt_all();
+        copies.holders.confirm(own);
+    }
+
+    /// Leaves the collection to whoever told of the acknowledgement, for a while.
+    pub(in crate::node) fn await_collection(&mut self, key: u32, now: Now) {
+        let spread = self.rng.next_u32() % AWAIT_SPREAD_MS;
+        let at = now.after(AWAIT_MS + u64::from(spread));
+        let copies_key = self.jobs[key].copies;
+        self.copies.schedule(copies_key, Duty::AwaitCollection, at);
+    }
+
+    /// Drops a job that is settled, and remembers that it was.
+    fn forget_settled(&mut self, key: u32, now: Now, fx: &mut Effects) {
+        let id = self.jobs[key].id;
+        self.remove_recorded(key, now, fx);
+        self.remember_settled(id, now);
+    }
+
+    pub(in crate::node) fn remember_settled(&mut self, id: JobId, now: Now) {
+        if !self.cluster.is_alone() {
+            let until = now.after(self.settings.settled_memory_ms);
+            self.settled
+                .remember(id, until, self.settings.settled_memory_max);
+        }
+    }
+
+    /// Asks every possible holder that has not confirmed, or ends the collection.
+    pub(super) fn collect(&mut self, key: u32, now: Now, fx: &mut Effects) {
+        let copies_key = self.jobs[key].copies;
+        self.drop_gone(key, now);
+        if self.copies[copies_key].holders.is_complete() {
+            self.end_collection(key, now, fx);
+            return;
+        }
+        let list = self.holder_list(key);
+        let message = encode_message(&Message::SetAck {
+            id: self.jobs[key].id,
+            attempt: self.jobs[key].attempt,
+            dummy: false,
+            holders: list.pairs(),
+        });
+        let copies = &self.copies[copies_key];
+        for holder in copies.holders.unconfirmed() {
+            if let Standing::Reachable(peer) = self.standing(holder, now) {
+                fx.send_encoded(peer, message.clone());
+            }
+        }
+        let copies = &mut self.copies[copies_key];
+        let wait = wait_after(copies.tries);
+        copies.tries = copies.tries.saturating_add(1);
+        self.copies
+            .schedule(copies_key, Duty::Collect, now.after(wait));
+    }
+
+    /// A holder that is gone cannot confirm. It may have handed the job on, so all
+    /// nodes are asked in its place.
+    fn drop_gone(&mut self, key: u32, now: Now) {
+        let copies = &self.copies[self.jobs[key].copies];
+        let gone: SmallVec<[Holder; 4]> = copies
+            .holders
+            .unconfirmed()
+            .filter(|holder| self.standing(*holder, now) == Standing::Gone)
+            .collect();
+        if gone.is_empty() {
+            return;
+        }
+        let peers: SmallVec<[PeerKey; 8]> = self.cluster.peers().map(|peer| peer.key).collect();
+        let present: SmallVec<[Holder; 8]> = peers
+            .into_iter()
+            .filter_map(|peer| self.holder_of(peer))
+            .collect();
+        let copies = &mut self.copies[self.jobs[key].copies];
+        for holder in gone {
+            copies.holders.remove(holder);
+        }
+        for holder in present {
+            copies.holders.add(holder);
+        }
+    }
+
+    /// Everybody knows: the job is dropped here and at all others.
+    fn end_collection(&mut self, key: u32, now: Now, fx: &mut Effects) {
+        let id = self.jobs[key].id;
+        self.tell_others(key, now, &Message::DelJob { id }, true, fx);
+        self.forget_settled(key, now, fx);
+    }
+
+    /// SETACK.
+    pub(super) fn take_set_ack(
+        &mut self,
+        id: &JobId,
+        attempt: u32,
+        dummy: bool,
+        pairs: Pairs<'_>,
+        talk: &mut Talk<'_, '_>,
+    ) -> Result<(), String> {
+        let Some(key) = self.jobs.find(id) else {
+            self.take_set_ack_unknown(id, dummy, talk);
+            return Ok(());
+        };
+        let copies_key = self.copies_of(key)?;
+        let was_acked = self.jobs[key].is_acked();
+        let grown = self.merge(copies_key, pairs)?;
+        self.copies[copies_key].holders.add(talk.from);
+        self.jobs[key].attempt = self.jobs[key].attempt.max(attempt);
+        if !was_acked {
+            self.answer_adder(key, Answer::Added, talk.fx);
+            self.become_acked(key, talk.now);
+            talk.fx.records.push(&Record::Acked { id: *id });
+        }
+        if grown || !was_acked {
+            self.record_holders(key, talk.fx);
+        }
+        if dummy {
+            self.copies[copies_key].holders.confirm(talk.from);
+        }
+        let list = self.holder_list(key);
+        talk.answer(&Message::GotAck {
+            id: *id,
+            known: true,
+            holders: list.pairs(),
+        });
+        if dummy {
+            // Whoever holds nothing but the acknowledgement leaves the rest to this
+            // node.
+            self.copies[copies_key].tries = 0;
+            self.collect(key, talk.now, talk.fx);
+        }
+        Ok(())
+    }
+
+    fn take_set_ack_unknown(&mut self, id: &JobId, dummy: bool, talk: &mut Talk<'_, '_>) {
+        match self.acks.find(id) {
+            None => self.remember_settled(*id, talk.now),
+            Some(key) if !dummy => {
+                // A holder collects: its DELJOB ends this as well.
+                if let Some(ack) = self.acks.get_mut(key) {
+                    ack.collector = Some(talk.from);
+                }
+            }
+            Some(_) => {}
+        }
+        talk.answer(&Message::GotAck {
+            id: *id,
+            known: false,
+            holders: Pairs::NONE,
+        });
+    }
+
+    /// GOTACK.
+    pub(super) fn take_got_ack(
+        &mut self,
+        id: &JobId,
+        known: bool,
+        pairs: Pairs<'_>,
+        talk: &mut Talk<'_, '_>,
+    ) -> Result<(), String> {
+        let Some(key) = self.jobs.find(id) else {
+            self.take_got_ack_dummy(id, known, talk);
+            return Ok(());
+        };
+        if !self.jobs[key].is_acked() {
+            return Ok(());
+        }
+        let copies_key = self.copies_of(key)?;
+        let grown = known && self.merge(copies_key, pairs)?;
+        let copies = &mut self.copies[copies_key];
+        let listed = copies.holders.contains(talk.from);
+        if known || listed {
+            copies.holders.confirm(talk.from);
+        }
+        if grown {
+            copies.tries = 0;
+            self.record_holders(key, talk.fx);
+        }
+        // Another node may be the one that collects: it alone ends this then.
+        let collects = self.copies[copies_key].duty == Duty::Collect;
+        if collects && (grown || self.copies[copies_key].holders.is_complete()) {
+            self.collect(key, talk.now, talk.fx);
+        }
+        Ok(())
+    }
+
+    fn take_got_ack_dummy(&mut self, id: &JobId, known: bool, talk: &mut Talk<'_, '_>) {
+        let Some(key) = self.acks.find(id) else {
+            return;
+        };
+        let Some(ack) = self.acks.get_mut(key) else {
+            return;
+        };
+        if known {
+            ack.collector = Some(talk.from);
+            return;
+        }
+        if ack.collector == Some(talk.from) {
+            self.forget_dummy(key, talk.fx);
+            return;
+        }
+        if !ack.denied.contains(&talk.from) {
+            ack.denied.push(talk.from);
+        }
+        if self.all_deny(key) {
+            self.forget_dummy(key, talk.fx);
+        }
+    }
+
+    /// Whether every node of the table has said that it does not have the job.
+    fn all_deny(&mut self, key: u32) -> bool {
+        let peers: SmallVec<[PeerKey; 8]> = self.cluster.peers().map(|peer| peer.key).collect();
+        let holders: SmallVec<[Option<Holder>; 8]> =
+            peers.into_iter().map(|peer| self.holder_of(peer)).collect();
+        let Some(ack) = self.acks.get(key) else {
+            return false;
+        };
+        let denies = |holder: &Option<Holder>| holder.is_some_and(|one| ack.denied.contains(&one));
+        holders.iter().all(denies)
+    }
+
+    fn forget_dummy(&mut self, key: u32, fx: &mut Effects) {
+        if let Some(ack) = self.acks.remove(key) {
+            fx.records.push(&Record::DummyGone { id: ack.id });
+        }
+    }
+
+    /// DELJOB.
+    pub(super) fn take_del_job(&mut self, id: &JobId, talk: &mut Talk<'_, '_>) {
+        if let Some(key) = self.jobs.find(id) {
+            self.answer_adder(key, Answer::Added, talk.fx);
+            self.forget_settled(key, talk.now, talk.fx);
+            return;
+        }
+        if let Some(key) = self.acks.find(id) {
+            self.forget_dummy(key, talk.fx);
+        }
+        self.remember_settled(*id, talk.now);
+    }
+
+    /// ACKJOB of a job that is not here. It may be elsewhere: the others are told,
+    /// and the acknowledgement is kept until one of them takes it over.
+    pub(in crate::node) fn ack_unknown(&mut self, id: JobId, now: Now, fx: &mut Effects) {
+        let known = self.settled.contains(&id) || self.acks.find(&id).is_some();
+        if self.cluster.is_alone() || known {
+            return;
+        }
+        let retried = id.ttl_field() % 2 == 1;
+        if retried {
+            let expire_at = match id.ttl_field() {
+                LONGEST_TTL_FIELD.. => NEVER,
+                minutes => now.after(u64::from(minutes) * 60_000 + KEPT_MS),
+            };
+            let Ok(key) = self.acks.insert(id, expire_at) else {
+                return;
+            };
+            fx.records.push(&Record::DummyAck {
+                id,
+                until: now.to_wall(expire_at),
+            });
+            self.ask_about(key, now, fx);
+        } else {
+            self.send_dummy(&id, None, now, fx);
+        }
+    }
+
+    /// Tells all nodes of a dummy ack, or the one that collects.
+    pub(super) fn ask_about(&mut self, key: u32, now: Now, fx: &mut Effects) {
+        let Some(ack) = self.acks.get_mut(key) else {
+            return;
+        };
+        if ack.expire_at <= now.mono_ms {
+            self.forget_dummy(key, fx);
+            return;
+        }
+        let wait = wait_after(ack.tries);
+        ack.tries = ack.tries.saturating_add(1);
+        let undecided = ack.collector.is_some();
+        if !undecided && self.all_deny(key) {
+            self.forget_dummy(key, fx);
+            return;
+        }
+        let Some(ack) = self.acks.get(key) else {
+            return;
+        };
+        let (id, collector) = (ack.id, ack.collector);
+        let collector = match collector.map(|holder| self.standing(holder, now)) {
+            Some(Standing::Gone) => None,
+            Some(Standing::Reachable(peer)) => Some(peer),
+            Some(_) => {
+                // It alone can end this, once it is back.
+                self.acks.schedule(key, now.after(wait));
+                return;
+            }
+            None => None,
+        };
+        if collector.is_none() {
+            if let Some(ack) = self.acks.get_mut(key) {
+                ack.collector = None;
+            }
+        }
+        self.send_dummy(&id, collector, now, fx);
+        self.acks.schedule(key, now.after(wait));
+    }
+
+    fn send_dummy(&mut self, id: &JobId, only: Option<PeerKey>, now: Now, fx: &mut Effects) {
+        let message = encode_message(&Message::SetAck {
+            id: *id,
+            attempt: 0,
+            dummy: true,
+            holders: Pairs::NONE,
+        });
+        let reachable: SmallVec<[PeerKey; 8]> = self.reachable_peers(now).collect();
+        for peer in reachable {
+            if only.is_none_or(|only| only == peer) {
+                fx.send_encoded(peer, message.clone());
+            }
+        }
+    }
+
+    /// FASTACK: the others are told once.
+    pub(in crate::node) fn tell_fast_ack(&mut self, id: JobId, now: Now, fx: &mut Effects) {
+        let message = Message::DelJob { id };
+        match self.jobs.find(&id) {
+            Some(key) => self.tell_others(key, now, &message, true, fx),
+            None => {
+                let bytes = encode_message(&message);
+                let reachable: SmallVec<[PeerKey; 8]> = self.reachable_peers(now).collect();
+                for peer in reachable {
+                    fx.send_gated(peer, bytes.clone());
+                }
+            }
+        }
+    }
+
+    /// A node that has, or had, a copy of an acknowledged job has come up: it has to
+    /// confirm as well.
+    pub(super) fn name_to_collection(
+        &mut self,
+        key: u32,
+        message: &Message<'_>,
+        talk: &mut Talk<'_, '_>,
+    ) {
+        let Ok(copies_key) = self.copies_of(key) else {
+            return;
+        };
+        let copies = &mut self.copies[copies_key];
+        let without = matches!(message, Message::NotKept { .. } | Message::Unknown { .. });
+        if without {
+            if copies.holders.contains(talk.from) {
+                copies.holders.confirm(talk.from);
+            }
+        } else if copies.holders.add(talk.from) {
+            self.record_holders(key, talk.fx);
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! Jobs of which several nodes hold a copy.
+//!
+//! - [`spread`]: making copies, counting them, and making more where some were lost.
+//! - [`turns`]: who queues a job again, so that one node does and no two.
+//! - [`collect`]: acknowledgements, until every possible holder knows them.
+//! - [`vigil`]: what follows when nodes come, go, or this one was away.
+//!
+//! Three rules hold everywhere. States win in the order live, acknowledged, settled
+//! and gone: a message about a job that is settled here is answered with that and
+//! changes nothing. A node repeats what it needs until it is answered, and whatever
+//! it is told twice does nothing the second time. Repetition is not written down:
+//! records hold what a restart must know.
+
+mod collect;
+mod invariants;
+mod spread;
+mod turns;
+mod vigil;
+
+pub(super) use vigil::Vigil;
+
+use super::Node;
+use crate::clock::Now;
+use crate::cluster::PeerKey;
+use crate::copies::{Copies, NO_COPIES};
+use crate::effects::Effects;
+use crate::holders::{Holder, HolderSet, Pair, PairList, Pairs, TooManyHolders};
+use crate::job::State;
+use crate::job_id::JobId;
+use crate::message::{encode_message, Claim, Message};
+use crate::record::{CopiesImage, Record};
+
+/// The first wait before something is repeated; later ones double.
+const FIRST_WAIT_MS: u64 = 1_000;
+
+/// A message that is being handled: from whom, and where answers to it go.
+pub(super) struct Talk<'a, 'b> {
+    pub now: Now,
+    /// The speaker, for the links.
+    pub with: PeerKey,
+    /// The speaker among the holders.
+    pub from: Holder,
+    /// The answer to its frame; `None` where the message itself came in an answer.
+    pub answers: Option<&'a mut Vec<u8>>,
+    pub fx: &'b mut Effects,
+}
+
+impl Talk<'_, '_> {
+    /// Answers. Redis holds the answer to a frame back until what it rests on is
+    /// written; another message is gated for that.
+    fn answer(&mut self, message: &Message<'_>) {
+        match &mut self.answers {
+            Some(answers) => answers.extend(encode_message(message)),
+            None => self.fx.send_gated(self.with, encode_message(message)),
+        }
+    }
+}
+
+/// How a holder stands to this node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    /// It is this node.
+    Own,
+    /// It answers.
+    Reachable(PeerKey),
+    /// It does not, or is not known.
+    Unreachable,
+    /// It will never be there again: its node has other data, or was forgotten.
+    Gone,
+}
+
+impl Node {
+    fn standing(&self, holder: Holder, now: Now) -> Standing {
+        if holder == self.own {
+            return Standing::Own;
+        }
+        let pair = self.holders.pair(holder);
+        let timeout = self.settings.node_timeout_ms;
+        match self.cluster.peer(&pair.id) {
+            Some(peer) if peer.epoch != pair.epoch => Standing::Gone,
+            Some(peer) if peer.is_reachable(now, timeout) => Standing::Reachable(peer.key),
+            Some(_) => Standing::Unreachable,
+            None if pair.id == self.identity.id => Standing::Gone,
+            None if self.cluster.is_forgotten_pair(&pair) => Standing::Gone,
+            None => Standing::Unreachable,
+        }
+    }
+
+    /// Whether a copy there counts: its node has the data still, and stays.
+    fn counts(&self, holder: Holder, now: Now) -> bool {
+        let pair = self.holders.pair(holder);
+        match self.standing(holder, now) {
+            Standing::Own => !self.leaving,
+            Standing::Gone => false,
+            _ => self.cluster.peer(&pair.id).is_none_or(|peer| !peer.leaving),
+        }
+    }
+
+    /// The number of a peer among the holders.
+    fn holder_of(&mut self, key: PeerKey) -> Option<Holder> {
+        let peer = self.cluster.by_key(key)?;
+        let pair = Pair {
+            id: peer.id,
+            epoch: peer.epoch,
+        };
+        self.holders.number(pair).ok()
+    }
+
+    /// A live job with what is known of its copies.
+    pub(in crate::node) fn live(&self, id: &JobId) -> Option<u32> {
+        let key = self.jobs.find(id)?;
+        (!self.jobs[key].is_acked()).then_some(key)
+    }
+
+    /// The key of what is known of a job's copies, made if there was nothing.
+    fn copies_of(&mut self, key: u32) -> Result<u32, String> {
+        let copies = self.jobs[key].copies;
+        if copies != NO_COPIES {
+            return Ok(copies);
+        }
+        let mut new = Copies::new(key, self.own);
+        new.responsible = Some(self.own);
+        new.asked = self.vigil.doubts;
+        let copies = self.copies.insert(new).map_err(|full| full.to_string())?;
+        self.jobs[key].copies = copies;
+        Ok(copies)
+    }
+
+    /// What this node believes of a job.
+    fn claim(&self, key: u32) -> Claim {
+        let job = &self.jobs[key];
+        let copies = self.copies.get(job.copies);
+        Claim {
+            turn: copies.map_or(0, |copies| copies.turn),
+            responsible: copies
+                .and_then(|copies| copies.responsible)
+                .map(|holder| self.holders.pair(holder)),
+            attempt: job.attempt,
+        }
+    }
+
+    /// The possible holders of a job, as they are sent and written down.
+    fn holder_list(&self, key: u32) -> PairList {
+        match self.copies.get(self.jobs[key].copies) {
+            Some(copies) => self.holders.list(&copies.holders),
+            None => self.holders.list(&HolderSet::of(self.own)),
+        }
+    }
+
+    /// The same for a record of the whole job: empty where there are no copies.
+    pub(super) fn recorded_holders(&self, key: u32) -> PairList {
+        match self.copies.get(self.jobs[key].copies) {
+            Some(copies) => self.holders.list(&copies.holders),
+            None => PairList::default(),
+        }
+    }
+
+    pub(super) fn copies_image<'a>(&self, key: u32, list: &'a PairList) -> Option<CopiesImage<'a>> {
+        let copies = self.copies.get(self.jobs[key].copies)?;
+        Some(CopiesImage {
+            holders: list.pairs(),
+            turn: copies.turn,
+            responsible: copies.responsible.map(|holder| self.holders.pair(holder)),
+        })
+    }
+
+    fn record_holders(&self, key: u32, fx: &mut Effects) {
+        let list = self.holder_list(key);
+        fx.records.push(&Record::Holders {
+            id: self.jobs[key].id,
+            holders: list.pairs(),
+        });
+    }
+
+    /// The other possible holders that can be told something now.
+    fn others(&self, key: u32, now: Now) -> Vec<PeerKey> {
+        let Some(copies) = self.copies.get(self.jobs[key].copies) else {
+            return Vec::new();
+        };
+        let reachable = |holder| match self.standing(holder, now) {
+            Standing::Reachable(peer) => Some(peer),
+            _ => None,
+        };
+        copies.holders.iter().filter_map(reachable).collect()
+    }
+
+    fn tell_others(
+        &self,
+        key: u32,
+        now: Now,
+        message: &Message<'_>,
+        gated: bool,
+        fx: &mut Effects,
+    ) {
+        let bytes = encode_message(message);
+        for peer in self.others(key, now) {
+            if gated {
+                fx.send_gated(peer, bytes.clone());
+            } else {
+                fx.send_encoded(peer, bytes.clone());
+            }
+        }
+    }
+
+    /// Adds holders that a peer knows; whether one of them was not known.
+    fn merge(&mut self, copies: u32, pairs: Pairs<'_>) -> Result<bool, String> {
+        let set = self.read_set(pairs)?;
+        let copies = &mut self.copies[copies];
+        let grown = copies.holders.add_all(&set);
+        copies.grown |= grown;
+        Ok(grown)
+    }
+
+    fn read_set(&mut self, pairs: Pairs<'_>) -> Result<HolderSet, String> {
+        let set = self.holders.set(pairs);
+        set.map_err(|error: TooManyHolders| error.to_string())
+    }
+
+    /// One message about a job, of a frame or of an answer.
+    pub(super) fn take_job_message(
+        &mut self,
+        message: Message<'_>,
+        talk: &mut Talk<'_, '_>,
+    ) -> Result<(), String> {
+        match message {
+            Message::SetAck {
+                id,
+                attempt,
+                dummy,
+                holders,
+            } => return self.take_set_ack(&id, attempt, dummy, holders, talk),
+            Message::GotAck { id, known, holders } => {
+                return self.take_got_ack(&id, known, holders, talk)
+            }
+            Message::DelJob { id } => {
+                self.take_del_job(&id, talk);
+                return Ok(());
+            }
+            _ => {}
+        }
+        // What follows is about live jobs.
+        if self.answer_settled(&message, talk) {
+            return Ok(());
+        }
+        match message {
+            Message::ReplJob(copy) => self.take_copy(&copy, talk),
+            Message::GotJob { id } => self.take_got_job(&id, talk),
+            Message::NotKept { id } => {
+                self.take_not_kept(&id, talk);
+                Ok(())
+            }
+            Message::Holders { id, holders } => self.take_holders(&id, holders, talk),
+            Message::Enqueue {
+                id,
+                delay_ms,
+                claim,
+                holders,
+            } => self.take_enqueue(&id, delay_ms, &claim, holders, talk),
+            Message::WillQueue { id, claim, holders } => {
+                self.take_will_queue(&id, &claim, holders, talk)
+            }
+            Message::GoAhead { id, turn } => {
+                self.take_go_ahead(&id, turn, talk);
+                Ok(())
+            }
+            Message::Unknown { id } => {
+                self.take_unknown(&id, talk);
+                Ok(())
+            }
+            Message::Postpone { id, ms, claim } => self.take_postpone(&id, ms, &claim, talk),
+            Message::Queued { .. } => self.take_queued(&message, talk),
+            Message::Working { .. } => self.take_working(&message, talk),
+            _ => Err("that is no message about a job".into()),
+        }
+    }
+
+    /// A message about a job that is settled here is answered with that.
+    fn answer_settled(&mut self, message: &Message<'_>, talk: &mut Talk<'_, '_>) -> bool {
+        let Some(id) = message.job() else {
+            return false;
+        };
+        let here = self.jobs.find(id);
+        let acked = here.is_some_and(|key| self.jobs[key].is_acked());
+        let gone = here.is_none() && (self.settled.contains(id) || self.acks.find(id).is_some());
+        if !acked && !gone {
+            return false;
+        }
+        if let (true, Some(key)) = (acked, here) {
+            self.name_to_collection(key, message, talk);
+            let list = self.holder_list(key);
+            talk.answer(&Message::SetAck {
+                id: *id,
+                attempt: self.jobs[key].attempt,
+                dummy: false,
+                holders: list.pairs(),
+            });
+        } else {
+            talk.answer(&Message::SetAck {
+                id: *id,
+                attempt: 0,
+                dummy: true,
+                holders: Pairs::NONE,
+            });
+        }
+        true
+    }
+
+    /// Whether a job of this state takes part in requeueing.
+    fn waits_for_requeue(state: State) -> bool {
+        matches!(state, State::Active | State::Queued | State::Delayed)
+    }
+}

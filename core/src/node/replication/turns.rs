@@ -1,0 +1,632 @@
+//! Who queues a job again.
+//!
+//! Each job has one node that is *responsible*: the one that queued or delivered it
+//! last. The others keep quiet while it answers, and their own deadlines move on. Of
+//! two that claim a job the higher *turn* is believed, and each queueing is one turn
+//! more. Only where the responsible node is away does a holder ask the others
+//! (WILLQUEUE), and queue the job if nobody objects.
+
+use super::{Standing, Talk};
+use crate::clock::{Now, NEVER};
+use crate::copies::{Asking, NO_COPIES};
+use crate::effects::Effects;
+use crate::holders::{Holder, HolderSet, Pairs};
+use crate::job::State;
+use crate::job_id::JobId;
+use crate::message::{Bump, Claim, Message};
+use crate::node::requeue::Counter;
+use crate::node::Node;
+use smallvec::SmallVec;
+use std::cmp::Ordering;
+
+/// A question goes out this long before the job is queued, or a quarter of its
+/// RETRY.
+const LEAD_MS: u64 = 500;
+/// How soon a node may ask again that was told to wait.
+const ASK_AGAIN_MS: u64 = 100;
+/// The longest wait that is asked for in the name of another node.
+const POSTPONE_MS: u64 = 10_000;
+/// How often a node that has just started looks whether others have come up.
+const LOOK_AGAIN_MS: u64 = 250;
+
+impl Node {
+    /// Compares a claim with what is believed here.
+    fn compare(&self, key: u32, claim: &Claim) -> Ordering {
+        let job = &self.jobs[key];
+        let Some(copies) = self.copies.get(job.copies) else {
+            return Ordering::Less;
+        };
+        let own = copies.responsible.map(|holder| self.holders.pair(holder));
+        let theirs = claim.responsible;
+        claim.turn.cmp(&copies.turn).then_with(|| {
+            let rank = |pair: &crate::holders::Pair| pair.rank(&job.id);
+            theirs.as_ref().map(rank).cmp(&own.as_ref().map(rank))
+        })
+    }
+
+    /// Takes over a claim if it is higher than what is believed here. What this node
+    /// had queued or planned it then leaves to the other.
+    pub(super) fn believe(
+        &mut self,
+        key: u32,
+        claim: &Claim,
+        talk: &mut Talk<'_, '_>,
+    ) -> Result<Ordering, String> {
+        let job = &mut self.jobs[key];
+        job.attempt = job.attempt.max(claim.attempt);
+        let order = self.compare(key, claim);
+        let copies_key = self.copies_of(key)?;
+        let Some(pair) = claim.responsible.filter(|_| order == Ordering::Greater) else {
+            return Ok(order);
+        };
+        let named = self
+            .holders
+            .number(pair)
+            .map_err(|error| error.to_string())?;
+        let copies = &mut self.copies[copies_key];
+        if named == self.own {
+            // Its own word, of before it lost the last of its data; or that of the
+            // node that it believes.
+            let trusted = copies.responsible == Some(talk.from);
+            if trusted || copies.responsible == Some(self.own) {
+                copies.turn = claim.turn;
+                copies.responsible = Some(self.own);
+            }
+            return Ok(order);
+        }
+        if self.jobs[key].state == State::WaitRepl {
+            // It is not this node's to give away before its producer was answered.
+            return Ok(order);
+        }
+        copies.turn = claim.turn;
+        copies.responsible = Some(named);
+        copies.own_deadline = false;
+        copies.asking = None;
+        if matches!(self.jobs[key].state, State::Queued | State::Delayed) {
+            let later = self.retry_deadline(key, talk.now);
+            self.move_job(key, State::Active, later);
+        }
+        Ok(order)
+    }
+
+    /// This node queues the job, or will: it is one turn more, and this node's.
+    pub(in crate::node) fn take_turn(&mut self, key: u32) {
+        let (own, doubts) = (self.own, self.vigil.doubts);
+        if let Some(copies) = self.copies.get_mut(self.jobs[key].copies) {
+            copies.turn = copies.turn.saturating_add(1);
+            copies.responsible = Some(own);
+            copies.asking = None;
+            copies.own_deadline = false;
+            copies.asked = doubts;
+        }
+    }
+
+    /// Tells the other holders that this node has queued the job again.
+    pub(in crate::node) fn tell_queued(
+        &mut self,
+        key: u32,
+        counter: Bump,
+        ms: u64,
+        now: Now,
+        fx: &mut Effects,
+    ) {
+        if self.jobs[key].copies == NO_COPIES {
+            return;
+        }
+        let list = self.holder_list(key);
+        let message = Message::Queued {
+            id: self.jobs[key].id,
+            counter,
+            ms,
+            claim: self.claim(key),
+            holders: list.pairs(),
+        };
+        self.tell_others(key, now, &message, false, fx);
+    }
+
+    /// The deadline here was set by what a client said or got here.
+    pub(in crate::node) fn own_deadline(&mut self, key: u32) {
+        if let Some(copies) = self.copies.get_mut(self.jobs[key].copies) {
+            copies.own_deadline = true;
+        }
+    }
+
+    /// What other nodes may have done while this one was away is not known: before
+    /// a job is queued or handed out they have to be asked.
+    pub(in crate::node) fn must_ask(&self, key: u32, now: Now) -> bool {
+        let Some(copies) = self.copies.get(self.jobs[key].copies) else {
+            return false;
+        };
+        let other = |holder| !matches!(self.standing(holder, now), Standing::Own | Standing::Gone);
+        copies.asked != self.vigil.doubts && copies.holders.iter().any(other)
+    }
+
+    /// The deadline of a job with copies has come. Whether it may be queued by this
+    /// node now; else its deadline has moved.
+    pub(in crate::node) fn may_queue_due(&mut self, key: u32, now: Now, fx: &mut Effects) -> bool {
+        let job = &self.jobs[key];
+        let Some(copies) = self.copies.get(job.copies) else {
+            return true;
+        };
+        if let Some(asking) = &copies.asking {
+            let silent = self.still_unanswered(key, asking, now);
+            if silent.is_empty() || now.mono_ms >= asking.limit {
+                return true;
+            }
+            self.ask_on(key, silent, now, fx);
+            return false;
+        }
+        let own = copies.responsible == Some(self.own);
+        if own && !self.must_ask(key, now) {
+            return true;
+        }
+        let elsewhere = copies.responsible.filter(|_| !own);
+        let answers = |holder| matches!(self.standing(holder, now), Standing::Reachable(_));
+        if elsewhere.is_some_and(answers) {
+            let later = self.retry_deadline(key, now);
+            self.move_job(key, State::Active, later);
+            return false;
+        }
+        let lead = LEAD_MS.min(job.options.retry.ms() / 4);
+        self.ask(key, lead, now, fx)
+    }
+
+    /// Asks the other holders whether the job may be queued in `lead` ms. Whether
+    /// it may at once, since nobody is there to be asked.
+    pub(in crate::node) fn ask(&mut self, key: u32, lead: u64, now: Now, fx: &mut Effects) -> bool {
+        let grace = self.vigil.grace_until(self.settings.node_timeout_ms);
+        let fresh = self.must_ask(key, now) && now.mono_ms < grace;
+        let unanswered: SmallVec<[Holder; 4]> = {
+            let copies = &self.copies[self.jobs[key].copies];
+            let all = copies.holders.iter();
+            all.filter(|holder| match self.standing(*holder, now) {
+                Standing::Own | Standing::Gone => false,
+                Standing::Reachable(_) => true,
+                Standing::Unreachable => fresh,
+            })
+            .collect()
+        };
+        if unanswered.is_empty() {
+            return true;
+        }
+        let due = now.after(lead);
+        let limit = due.saturating_add(self.settings.node_timeout_ms);
+        let limit = if fresh { limit.max(grace) } else { limit };
+        self.send_will_queue(key, &unanswered, now, fx);
+        self.copies[self.jobs[key].copies].asking = Some(Box::new(Asking {
+            unanswered,
+            due,
+            limit,
+        }));
+        let look = if fresh {
+            due.max(now.after(LOOK_AGAIN_MS))
+        } else {
+            due
+        };
+        self.move_job(key, State::Active, look);
+        false
+    }
+
+    /// Who of those that were asked has not answered and is still to be waited for.
+    fn still_unanswered(&self, key: u32, asking: &Asking, now: Now) -> SmallVec<[Holder; 4]> {
+        let fresh = self.must_ask(key, now)
+            && now.mono_ms < self.vigil.grace_until(self.settings.node_timeout_ms);
+        let waits = |holder: &Holder| match self.standing(*holder, now) {
+            Standing::Own | Standing::Gone => false,
+            Standing::Reachable(_) => true,
+            Standing::Unreachable => fresh,
+        };
+        asking.unanswered.iter().copied().filter(waits).collect()
+    }
+
+    /// The time has come, and some have not answered.
+    fn ask_on(&mut self, key: u32, silent: SmallVec<[Holder; 4]>, now: Now, fx: &mut Effects) {
+        self.send_will_queue(key, &silent, now, fx);
+        let Some(asking) = &mut self.copies[self.jobs[key].copies].asking else {
+            return;
+        };
+        asking.unanswered = silent;
+        let look = now.after(LOOK_AGAIN_MS).min(asking.limit);
+        self.move_job(key, State::Active, look);
+    }
+
+    fn send_will_queue(&mut self, key: u32, to: &[Holder], now: Now, fx: &mut Effects) {
+        let list = self.holder_list(key);
+        let message = Message::WillQueue {
+            id: self.jobs[key].id,
+            claim: self.claim(key),
+            holders: list.pairs(),
+        };
+        for holder in to {
+            if let Standing::Reachable(peer) = self.standing(*holder, now) {
+                fx.send(peer, &message);
+            }
+        }
+    }
+
+    /// Holders came to be known while a question is open: they are asked as well.
+    pub(super) fn ask_new_holders(
+        &mut self,
+        key: u32,
+        before: &HolderSet,
+        now: Now,
+        fx: &mut Effects,
+    ) {
+        let copies = &mut self.copies[self.jobs[key].copies];
+        let all = copies.holders.iter();
+        let new: SmallVec<[Holder; 4]> = all.filter(|holder| !before.contains(*holder)).collect();
+        let Some(asking) = &mut copies.asking else {
+            return;
+        };
+        asking.unanswered.extend_from_slice(&new);
+        self.send_will_queue(key, &new, now, fx);
+    }
+
+    /// WILLQUEUE.
+    pub(super) fn take_will_queue(
+        &mut self,
+        id: &JobId,
+        claim: &Claim,
+        pairs: Pairs<'_>,
+        talk: &mut Talk<'_, '_>,
+    ) -> Result<(), String> {
+        let Some(key) = self.live(id) else {
+            talk.answer(&Message::Unknown { id: *id });
+            return Ok(());
+        };
+        let copies_key = self.copies_of(key)?;
+        let asked_with = self.read_set(pairs)?;
+        let attempt = self.jobs[key].attempt;
+        let copies = &mut self.copies[copies_key];
+        copies.grown |= copies.holders.add_all(&asked_with);
+        copies.holders.confirm(talk.from);
+        self.believe(key, claim, talk)?;
+        let copies = &self.copies[copies_key];
+        if copies.holders.iter().any(|one| !asked_with.contains(one)) {
+            let list = self.holder_list(key);
+            talk.answer(&Message::Holders {
+                id: *id,
+                holders: list.pairs(),
+            });
+        }
+        let own = self.claim(key);
+        if self.jobs[key].state == State::Queued {
+            let list = self.holder_list(key);
+            talk.answer(&Message::Queued {
+                id: *id,
+                counter: Bump::None,
+                ms: 0,
+                claim: own,
+                holders: list.pairs(),
+            });
+        } else if let Some(ms) = self.objection(key, attempt, claim, talk) {
+            talk.answer(&Message::Postpone {
+                id: *id,
+                ms,
+                claim: own,
+            });
+        } else {
+            talk.answer(&Message::GoAhead {
+                id: *id,
+                turn: own.turn,
+            });
+        }
+        Ok(())
+    }
+
+    /// For how long the asker should wait, if it should.
+    fn objection(&self, key: u32, attempt: u32, claim: &Claim, talk: &Talk<'_, '_>) -> Option<u64> {
+        let (job, now) = (&self.jobs[key], talk.now);
+        let copies = self.copies.get(job.copies)?;
+        if job.state == State::WaitRepl {
+            return Some(job.options.retry.ms().clamp(ASK_AGAIN_MS, POSTPONE_MS));
+        }
+        let ahead = job.requeue_at > now.mono_ms && copies.asking.is_none();
+        let set_here = copies.own_deadline || job.state == State::Delayed;
+        if ahead && job.requeue_at != NEVER && (set_here || attempt > claim.attempt) {
+            return Some(job.requeue_at - now.mono_ms);
+        }
+        let other = copies
+            .responsible
+            .filter(|holder| *holder != talk.from && *holder != self.own)?;
+        let reached = matches!(self.standing(other, now), Standing::Reachable(_));
+        (reached && copies.turn > claim.turn).then(|| job.options.retry.ms().min(POSTPONE_MS))
+    }
+
+    /// A holder has nothing against queueing the job.
+    pub(super) fn take_go_ahead(&mut self, id: &JobId, turn: u32, talk: &mut Talk<'_, '_>) {
+        let Some(key) = self.live(id) else {
+            return;
+        };
+        if let Some(copies) = self.copies.get_mut(self.jobs[key].copies) {
+            if copies.asking.is_some() {
+                copies.turn = copies.turn.max(turn);
+            }
+            self.answered(key, talk.from, talk.now, talk.fx);
+        }
+    }
+
+    /// A holder has answered the question; the last answer lets the job go.
+    pub(super) fn answered(&mut self, key: u32, from: Holder, now: Now, fx: &mut Effects) {
+        let Some(copies) = self.copies.get_mut(self.jobs[key].copies) else {
+            return;
+        };
+        let Some(asking) = &mut copies.asking else {
+            return;
+        };
+        asking.unanswered.retain(|holder| *holder != from);
+        let due = asking.due;
+        let asking = asking.clone();
+        if self.still_unanswered(key, &asking, now).is_empty() {
+            // By the timer, also when the time has come: it knows all the rules.
+            self.move_job(key, State::Active, due.max(now.mono_ms));
+            let _ = fx;
+        }
+    }
+
+    /// POSTPONE.
+    pub(super) fn take_postpone(
+        &mut self,
+        id: &JobId,
+        ms: u64,
+        claim: &Claim,
+        talk: &mut Talk<'_, '_>,
+    ) -> Result<(), String> {
+        let Some(key) = self.live(id) else {
+            return Ok(());
+        };
+        self.believe(key, claim, talk)?;
+        let copies_key = self.copies_of(key)?;
+        if self.copies[copies_key].asking.take().is_some() {
+            let at = talk.now.after(ms.max(ASK_AGAIN_MS));
+            self.move_job(key, State::Active, at);
+        }
+        Ok(())
+    }
+
+    /// QUEUED.
+    pub(super) fn take_queued(
+        &mut self,
+        message: &Message<'_>,
+        talk: &mut Talk<'_, '_>,
+    ) -> Result<(), String> {
+        let &Message::Queued {
+            id,
+            counter,
+            ms,
+            ref claim,
+            holders,
+        } = message
+        else {
+            return Ok(());
+        };
+        let Some(key) = self.live(&id) else {
+            talk.answer(&Message::Unknown { id });
+            return Ok(());
+        };
+        let copies_key = self.copies_of(key)?;
+        self.merge(copies_key, holders)?;
+        self.pass_on(key, message, talk)?;
+        self.bump(key, counter);
+        let before = self.copies[copies_key].responsible;
+        let order = self.believe(key, claim, talk)?;
+        let names_me = claim.responsible == Some(self.holders.pair(self.own));
+        if order == Ordering::Less && counter == Bump::Nack && before == Some(self.own) {
+            self.yield_to(key, talk);
+            return Ok(());
+        }
+        if order == Ordering::Less {
+            self.correct(key, talk);
+            return Ok(());
+        }
+        if names_me {
+            return Ok(());
+        }
+        self.copies[copies_key].asking = None;
+        if Self::waits_for_requeue(self.jobs[key].state) {
+            let later = self.retry_deadline(key, talk.now).saturating_add(ms);
+            self.move_job(key, State::Active, later);
+        }
+        Ok(())
+    }
+
+    fn bump(&mut self, key: u32, counter: Bump) {
+        let job = &mut self.jobs[key];
+        match counter {
+            Bump::None => {}
+            Bump::Nack => job.nacks = job.nacks.saturating_add(1),
+            Bump::Delivery => {
+                job.additional_deliveries = job.additional_deliveries.saturating_add(1)
+            }
+        }
+    }
+
+    /// The speaker has a lower turn than is believed here: it is told.
+    fn correct(&mut self, key: u32, talk: &mut Talk<'_, '_>) {
+        let job = &self.jobs[key];
+        let left = match job.state {
+            State::Queued | State::WaitRepl => 0,
+            _ if job.requeue_at == NEVER => 0,
+            _ => job.requeue_at.saturating_sub(talk.now.mono_ms),
+        };
+        let list = self.holder_list(key);
+        talk.answer(&Message::Queued {
+            id: job.id,
+            counter: Bump::None,
+            ms: left,
+            claim: self.claim(key),
+            holders: list.pairs(),
+        });
+    }
+
+    /// A consumer has given back elsewhere what was delivered here: the delivery is
+    /// over, and the other node has the job, with a turn above the one here.
+    fn yield_to(&mut self, key: u32, talk: &mut Talk<'_, '_>) {
+        let copies = &mut self.copies[self.jobs[key].copies];
+        copies.responsible = Some(talk.from);
+        copies.own_deadline = false;
+        copies.asking = None;
+        if Self::waits_for_requeue(self.jobs[key].state) {
+            let later = self.retry_deadline(key, talk.now);
+            self.move_job(key, State::Active, later);
+        }
+        self.correct(key, talk);
+    }
+
+    /// A speaker that does not know who is responsible could not tell it either.
+    fn pass_on(
+        &mut self,
+        key: u32,
+        message: &Message<'_>,
+        talk: &mut Talk<'_, '_>,
+    ) -> Result<(), String> {
+        let (Message::Queued { holders, .. } | Message::Working { holders, .. }) = message else {
+            return Ok(());
+        };
+        let listed = self.read_set(*holders)?;
+        let copies = &self.copies[self.jobs[key].copies];
+        let Some(responsible) = copies.responsible else {
+            return Ok(());
+        };
+        if responsible == talk.from || listed.contains(responsible) {
+            return Ok(());
+        }
+        if let Standing::Reachable(peer) = self.standing(responsible, talk.now) {
+            talk.fx.send(peer, message);
+        }
+        Ok(())
+    }
+
+    /// WORKING, said to another holder.
+    pub(super) fn take_working(
+        &mut self,
+        message: &Message<'_>,
+        talk: &mut Talk<'_, '_>,
+    ) -> Result<(), String> {
+        let &Message::Working {
+            id,
+            ref claim,
+            holders,
+        } = message
+        else {
+            return Ok(());
+        };
+        let Some(key) = self.live(&id) else {
+            talk.answer(&Message::Unknown { id });
+            return Ok(());
+        };
+        let copies = self.copies_of(key)?;
+        self.merge(copies, holders)?;
+        self.pass_on(key, message, talk)?;
+        self.believe(key, claim, talk)?;
+        let job = &self.jobs[key];
+        let delayed = job.state == State::Delayed;
+        if Self::waits_for_requeue(job.state) && !delayed && !job.at_most_once() {
+            let later = self.retry_deadline(key, talk.now);
+            let copies = &mut self.copies[copies];
+            copies.asking = None;
+            copies.own_deadline = copies.responsible == Some(self.own);
+            self.move_job(key, State::Active, later);
+        }
+        Ok(())
+    }
+
+    /// WORKING, said by a client here.
+    pub(in crate::node) fn tell_working(&mut self, key: u32, now: Now, fx: &mut Effects) {
+        if self.jobs[key].copies == NO_COPIES {
+            return;
+        }
+        self.own_deadline(key);
+        let list = self.holder_list(key);
+        let message = Message::Working {
+            id: self.jobs[key].id,
+            claim: self.claim(key),
+            holders: list.pairs(),
+        };
+        self.tell_others(key, now, &message, false, fx);
+    }
+
+    /// ENQUEUE: the job is this node's from now on.
+    pub(super) fn take_enqueue(
+        &mut self,
+        id: &JobId,
+        delay_ms: u64,
+        claim: &Claim,
+        pairs: Pairs<'_>,
+        talk: &mut Talk<'_, '_>,
+    ) -> Result<(), String> {
+        let Some(key) = self.live(id) else {
+            talk.answer(&Message::Unknown { id: *id });
+            return Ok(());
+        };
+        let now = talk.now;
+        let copies_key = self.copies_of(key)?;
+        let set = self.read_set(pairs)?;
+        let copies = &mut self.copies[copies_key];
+        copies.holders.add_all(&set);
+        if !set.contains(talk.from) {
+            copies.holders.remove(talk.from);
+        }
+        copies.turn = copies.turn.max(claim.turn);
+        let job = &mut self.jobs[key];
+        job.attempt = job.attempt.max(claim.attempt);
+        self.record_holders(key, talk.fx);
+        let state = self.jobs[key].state;
+        let held = state == State::Queued || self.copies[copies_key].own_deadline;
+        if held || !Self::waits_for_requeue(state) || !self.jobs[key].may_be_queued() {
+            return Ok(());
+        }
+        self.take_turn(key);
+        if delay_ms > 0 {
+            self.move_job(key, State::Active, now.after(delay_ms));
+            self.own_deadline(key);
+        } else {
+            self.move_job(key, State::Queued, NEVER);
+        }
+        self.tell_queued(key, Bump::None, delay_ms, now, talk.fx);
+        self.check_copies(key, now, talk.fx);
+        Ok(())
+    }
+
+    /// A live copy is dropped here though the job is not settled: another node takes
+    /// it over.
+    pub(in crate::node) fn hand_on(&mut self, key: u32, now: Now, fx: &mut Effects) {
+        let own = self.own;
+        let Some(copies) = self.copies.get_mut(self.jobs[key].copies) else {
+            return;
+        };
+        let was_responsible = copies.responsible == Some(own);
+        copies.holders.remove(own);
+        let delay_ms = match self.jobs[key].requeue_at {
+            NEVER => 0,
+            at => at.saturating_sub(now.mono_ms),
+        };
+        let list = self.holder_list(key);
+        let message = Message::Enqueue {
+            id: self.jobs[key].id,
+            delay_ms,
+            claim: self.claim(key),
+            holders: list.pairs(),
+        };
+        let copies = &self.copies[self.jobs[key].copies];
+        let heir = copies
+            .holders
+            .confirmed()
+            .find_map(|holder| match self.standing(holder, now) {
+                Standing::Reachable(peer) => Some(peer),
+                _ => None,
+            });
+        if let Some(heir) = heir.filter(|_| was_responsible) {
+            fx.send_gated(heir, crate::message::encode_message(&message));
+        }
+        self.tell_holders(key, now, fx);
+    }
+
+    /// Counters that go with a queueing.
+    pub(in crate::node) fn bump_of(counter: Counter) -> Bump {
+        match counter {
+            Counter::Nack => Bump::Nack,
+            Counter::AdditionalDelivery => Bump::Delivery,
+        }
+    }
+}

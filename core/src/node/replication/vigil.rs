@@ -1,0 +1,169 @@
+//! What follows when nodes come and go, or when this one was away itself.
+
+use super::FIRST_WAIT_MS;
+use crate::clock::Now;
+use crate::collections::Poll;
+use crate::copies::Duty;
+use crate::effects::Effects;
+use crate::node::Node;
+
+/// What a node keeps in mind about its cluster beside the single jobs.
+pub struct Vigil {
+    /// How often this node has been away, so that others may have taken over its
+    /// jobs: a start counts, and each time that it stood still for node-timeout.
+    pub doubts: u32,
+    /// When it came back last, monotonic ms.
+    doubted_at: u64,
+    /// When it last looked, monotonic ms.
+    looked_at: Option<u64>,
+    /// Live jobs with fewer copies than were asked for, as far as is known here.
+    pub under_replicated: u64,
+    /// Nodes have come or gone: jobs from this key on are still to be looked at.
+    copies_from: Option<u32>,
+    /// The same for dummy acks.
+    acks_from: Option<u32>,
+    /// The changes of the table that were looked at.
+    changes: u64,
+}
+
+impl Default for Vigil {
+    fn default() -> Self {
+        Vigil {
+            doubts: 1,
+            doubted_at: 0,
+            looked_at: None,
+            under_replicated: 0,
+            copies_from: None,
+            acks_from: None,
+            changes: 0,
+        }
+    }
+}
+
+impl Vigil {
+    /// How long others that are not up yet are waited for.
+    pub fn grace_until(&self, node_timeout_ms: u64) -> u64 {
+        self.doubted_at.saturating_add(node_timeout_ms)
+    }
+
+    /// Has all jobs with copies looked at.
+    pub fn look_at_all(&mut self) {
+        self.copies_from = Some(0);
+        self.acks_from = Some(0);
+    }
+
+    /// This node was away.
+    pub fn doubt(&mut self, now: Now) {
+        self.doubts = self.doubts.saturating_add(1);
+        self.doubted_at = now.mono_ms;
+    }
+
+    /// Whether there are jobs to look at.
+    pub fn has_work(&self) -> bool {
+        self.copies_from.is_some() || self.acks_from.is_some()
+    }
+}
+
+impl Node {
+    /// How many jobs have fewer copies than were asked for, as far as this node
+    /// knows.
+    pub fn under_replicated(&self) -> u64 {
+        self.vigil.under_replicated
+    }
+
+    /// Sees to all that is due about copies, at most about `max` steps of each kind.
+    pub(in crate::node) fn run_copies(&mut self, now: Now, max: usize, fx: &mut Effects) {
+        self.look_around(now);
+        let mut moves = max as u32;
+        for _ in 0..max {
+            let Poll::Due(copies) = self.copies.poll(now, &mut moves) else {
+                break;
+            };
+            self.act(copies, now, fx);
+        }
+        let mut moves = max as u32;
+        for _ in 0..max {
+            let Poll::Due(key) = self.acks.poll(now, &mut moves) else {
+                break;
+            };
+            self.ask_about(key, now, fx);
+        }
+        self.settled.forget_old(now, max);
+        self.sweep(now, max, fx);
+    }
+
+    /// Notices that this node stood still, or that nodes have come or gone.
+    fn look_around(&mut self, now: Now) {
+        let timeout = self.settings.node_timeout_ms;
+        let last = self.vigil.looked_at.replace(now.mono_ms);
+        let stood_still = last.is_some_and(|last| now.mono_ms - last > timeout);
+        if stood_still && !self.cluster.is_alone() {
+            self.vigil.doubt(now);
+        }
+        let returned = self.cluster.note_reachable(now, timeout);
+        if returned || self.vigil.changes != self.cluster.changes() {
+            self.vigil.changes = self.cluster.changes();
+            self.vigil.look_at_all();
+        }
+    }
+
+    fn act(&mut self, copies_key: u32, now: Now, fx: &mut Effects) {
+        let copies = &self.copies[copies_key];
+        let key = copies.job;
+        match copies.duty {
+            Duty::None => {}
+            Duty::Spread => self.spread_again(key, now, fx),
+            Duty::Repair => self.repair(key, now, fx),
+            Duty::Collect | Duty::AwaitCollection => self.collect(key, now, fx),
+        }
+    }
+
+    /// Looks at some of the jobs that are to be looked at: what waited for a node
+    /// that is back goes on at once, and copies that are gone are made up for.
+    fn sweep(&mut self, now: Now, max: usize, fx: &mut Effects) {
+        for _ in 0..max {
+            let Some(from) = self.vigil.copies_from else {
+                break;
+            };
+            let Some(copies) = self.copies.next_occupied(from) else {
+                self.vigil.copies_from = None;
+                break;
+            };
+            self.vigil.copies_from = Some(copies + 1);
+            self.look_at(copies, now, fx);
+        }
+        for _ in 0..max {
+            let Some(from) = self.vigil.acks_from else {
+                break;
+            };
+            let Some(key) = self.acks.next_occupied(from) else {
+                self.vigil.acks_from = None;
+                break;
+            };
+            self.vigil.acks_from = Some(key + 1);
+            if let Some(ack) = self.acks.get_mut(key) {
+                ack.tries = 0;
+            }
+            self.ask_about(key, now, fx);
+        }
+    }
+
+    fn look_at(&mut self, copies_key: u32, now: Now, fx: &mut Effects) {
+        let key = self.copies[copies_key].job;
+        match self.copies[copies_key].duty {
+            Duty::None => {}
+            // The one that collects may do so still.
+            Duty::AwaitCollection => return,
+            duty => {
+                self.copies[copies_key].tries = 0;
+                let soon = match duty {
+                    Duty::Collect => now.mono_ms,
+                    _ => now.after(FIRST_WAIT_MS / 10),
+                };
+                let at = soon.min(self.copies.act_at(copies_key));
+                self.copies.schedule(copies_key, duty, at);
+            }
+        }
+        self.check_copies(key, now, fx);
+    }
+}
