@@ -19,9 +19,6 @@ libclang() {
 clang_headers() {
   compgen -G '/usr/lib/llvm-*/lib/clang/*/include/stddef.h'
 }
-faketime_library() {
-  compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1'
-}
 redis_server() { command -v "${REDIS_SERVER:-redis-server}" || [ -n "${REDIS_SERVER:-}" ]; }
 
 check_packages() {
@@ -34,7 +31,6 @@ check_packages() {
   need redis-server redis_server
   need redis-tools command -v redis-cli
   if [ "${1:-}" != --build ]; then
-    need faketime faketime_library
     need binutils command -v nm
     need util-linux command -v setpriv
   fi

@@ -139,9 +139,10 @@ fn the_module_is_listed_under_its_name() {
     let server = Server::new();
     let mut c = server.client();
     let reply = c.run("MODULE LIST");
-    let module = reply.expect_array()[0].items();
-    assert_eq!(module[1].text(), "disque");
-    assert!(module[3].int() > 0);
+    // Redis 8 brings modules of its own.
+    let mut modules = reply.expect_array().iter().map(|module| module.items());
+    let module = modules.find(|module| module[1].text() == "disque");
+    assert!(module.expect("not listed")[3].int() > 0);
 }
 
 #[test]

@@ -248,17 +248,29 @@ impl Server {
     fn fake_the_clock(&self, command: &mut Command) {
         let file = self.clock_path();
         if !file.exists() {
-            fs::write(&file, "+0s").expect("cannot write the clock file");
+            fs::write(&file, "0").expect("cannot write the clock file");
         }
-        // Debian's redis-server takes its memory from jemalloc, which asks for the
-        // time while it starts, before libfaketime can answer. libc's own
-        // allocator, put first, does not.
-        let preload = format!("libc_malloc_debug.so.0 {}", faketime_library().display());
         command
-            .env("LD_PRELOAD", preload)
-            .env("FAKETIME_TIMESTAMP_FILE", file)
-            .env("FAKETIME_NO_CACHE", "1")
-            .env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
+            .env("LD_PRELOAD", self.clock_library())
+            .env("STEPPED_CLOCK", file);
+    }
+
+    /// Built for each server, by the compiler that links everything else.
+    fn clock_library(&self) -> PathBuf {
+        let source = self.directory.join("clock.c");
+        let library = self.directory.join("clock.so");
+        if !library.exists() {
+            fs::write(&source, include_str!("clock.c")).expect("cannot write clock.c");
+            let built = Command::new("cc")
+                .args(["-shared", "-fPIC", "-O1", "-o"])
+                .args([&library, &source])
+                .status();
+            assert!(
+                built.is_ok_and(|status| status.success()),
+                "cannot build the clock"
+            );
+        }
+        library
     }
 
     fn wait_until_it_answers(&mut self) -> Result<(), String> {
@@ -412,7 +424,7 @@ impl Server {
         assert!(self.options.fake_clock, "started without a fake clock");
         // Replaced in one step: the server reads it at any moment.
         let new = self.directory.join("clock.new");
-        fs::write(&new, format!("{seconds:+}s")).expect("cannot write the clock file");
+        fs::write(&new, seconds.to_string()).expect("cannot write the clock file");
         fs::rename(new, self.clock_path()).expect("cannot replace the clock file");
     }
 
@@ -570,16 +582,6 @@ fn new_directory() -> PathBuf {
     fs::create_dir(&directory)
         .unwrap_or_else(|e| panic!("cannot create {}: {e}", directory.display()));
     directory
-}
-
-/// Debian keeps it under the platform's own name.
-fn faketime_library() -> PathBuf {
-    let platforms = fs::read_dir("/usr/lib").expect("cannot read /usr/lib");
-    platforms
-        .flatten()
-        .map(|entry| entry.path().join("faketime/libfaketimeMT.so.1"))
-        .find(|path| path.exists())
-        .expect("libfaketime is not installed; see ci/needs.sh")
 }
 
 #[cfg(test)]
