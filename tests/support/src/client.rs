@@ -64,9 +64,15 @@ impl Client {
     /// Sends a command whose reply is read later, or never.
     #[track_caller]
     pub fn send<A: AsRef<[u8]>>(&mut self, args: &[A]) {
+        self.try_send(args)
+            .unwrap_or_else(|e| panic!("cannot send {}: {e}", self.last_command));
+    }
+
+    /// [`Client::send`] that reports a closed or broken connection.
+    pub fn try_send<A: AsRef<[u8]>>(&mut self, args: &[A]) -> io::Result<()> {
         let shown: Vec<String> = args.iter().map(|a| printable(a.as_ref())).collect();
         self.last_command = shown.join(" ");
-        self.send_raw(&resp::encode(args));
+        self.stream.write_all(&resp::encode(args))
     }
 
     /// [`Client::send`] for a command whose words hold no blanks.

@@ -291,19 +291,21 @@ impl Server {
         }
     }
 
+    /// A server that refuses its data may end while it is asked.
     fn is_ready(&self) -> bool {
+        let asked = |client: &mut Client, command: &[&str]| {
+            client.try_send(command).ok()?;
+            client.try_read(Duration::from_millis(500)).ok()?
+        };
         let Ok(mut client) = Client::connect(self.port.number) else {
             return false;
         };
         if let Some(password) = &self.options.password {
-            client.send(&["AUTH", password]);
-            if !matches!(client.try_read(Duration::from_millis(500)), Ok(Some(_))) {
+            if asked(&mut client, &["AUTH", password]).is_none() {
                 return false;
             }
         }
-        client.send(&["PING"]);
-        let answer = client.try_read(Duration::from_millis(500));
-        matches!(answer, Ok(Some(reply)) if reply.raw() == b"+PONG\r\n")
+        asked(&mut client, &["PING"]).is_some_and(|reply| reply.raw() == b"+PONG\r\n")
     }
 
     fn process(&mut self) -> &mut Child {
