@@ -20,8 +20,10 @@ pub const PROTOCOL: u8 = 1;
 
 /// What a frame may hold beside one single larger message.
 pub const MAX_FRAME: usize = 256 << 10;
-/// Messages in a frame.
+/// Messages in a frame; what comes behind them is refused.
 pub const MAX_MESSAGES: usize = 512;
+/// Messages in an answer: more, since some are answered by several.
+const MAX_ANSWERS: usize = 16 * MAX_MESSAGES;
 /// No message may claim more than this.
 const MAX_CLAIM: usize = (512 << 20) + MAX_FRAME;
 
@@ -360,16 +362,17 @@ fn append(value: &impl Encode, bytes: &mut Vec<u8>) {
 
 /// Reads a frame: its header, and then its messages.
 pub fn read_frame(bytes: &[u8]) -> Result<(Header, Messages<'_>), Malformed> {
-    read_first(bytes)
+    read_first(bytes, MAX_MESSAGES)
 }
 
 /// Reads an answer: who gave it, and then its messages.
 pub fn read_answer(bytes: &[u8]) -> Result<(Speaker, Messages<'_>), Malformed> {
-    read_first(bytes)
+    read_first(bytes, MAX_ANSWERS)
 }
 
 fn read_first<'a, T: BorrowDecode<'a, ()>>(
     bytes: &'a [u8],
+    max: usize,
 ) -> Result<(T, Messages<'a>), Malformed> {
     let (version, rest) = bytes
         .split_first()
@@ -380,7 +383,11 @@ fn read_first<'a, T: BorrowDecode<'a, ()>>(
         )));
     }
     let (first, len) = decode(rest)?;
-    let messages = Messages { rest: &rest[len..] };
+    let messages = Messages {
+        rest: &rest[len..],
+        max,
+        left: max,
+    };
     Ok((first, messages))
 }
 
@@ -391,6 +398,8 @@ fn decode<'a, T: BorrowDecode<'a, ()>>(bytes: &'a [u8]) -> Result<(T, usize), Ma
 /// The messages of a frame in their order. After an error there are no more.
 pub struct Messages<'a> {
     rest: &'a [u8],
+    max: usize,
+    left: usize,
 }
 
 impl<'a> Iterator for Messages<'a> {
@@ -400,9 +409,14 @@ impl<'a> Iterator for Messages<'a> {
         if self.rest.is_empty() {
             return None;
         }
-        match decode(self.rest) {
+        let decoded = match self.left {
+            0 => Err(Malformed(format!("more than {} messages", self.max))),
+            _ => decode(self.rest),
+        };
+        match decoded {
             Ok((message, len)) => {
                 self.rest = &self.rest[len..];
+                self.left -= 1;
                 Some(Ok(message))
             }
             Err(error) => {

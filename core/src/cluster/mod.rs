@@ -136,7 +136,7 @@ impl Cluster {
         peer.inbound = self.newest_connection(&identity.id);
         self.departed.remove(&identity.id);
         self.peers.insert(identity.id, peer);
-        self.table_changed();
+        self.enters(KNOWN, &identity.id, identity.epoch);
         Some(Change::Added(key))
     }
 
@@ -145,7 +145,10 @@ impl Cluster {
         let peer = self.peers.remove(id)?;
         self.keys.remove(&peer.key);
         self.departed.insert(*id, peer.inbound);
-        self.table_changed();
+        if self.departed.len() > MAX_FORGOTTEN {
+            self.limit_departed();
+        }
+        self.leaves(KNOWN, id, peer.epoch);
         Some(Change::Removed(peer.key))
     }
 
@@ -163,29 +166,45 @@ impl Cluster {
         if known.is_some_and(|known| known >= until) {
             return None;
         }
-        self.forgotten.insert((id, epoch), until);
+        if self.forgotten.insert((id, epoch), until).is_none() {
+            self.enters(FORGOTTEN, &id, epoch);
+        }
+        self.changes += 1;
         if self.forgotten.len() > MAX_FORGOTTEN {
             let first = self.forgotten.iter().min_by_key(|(_, until)| **until);
-            if let Some(&key) = first.map(|(key, _)| key) {
-                self.forgotten.remove(&key);
+            if let Some(&(id, epoch)) = first.map(|(key, _)| key) {
+                self.forgotten.remove(&(id, epoch));
+                self.leaves(FORGOTTEN, &id, epoch);
             }
         }
-        self.table_changed();
         Some(())
     }
 
     /// Drops from memory who was forgotten so long ago that it counts no more. Not
     /// this node itself: it serves nothing until it is reset, however long.
     fn end_memory(&mut self, me: &Identity, wall_ms: u64) {
-        let before = self.forgotten.len();
         let own = (me.id, me.epoch);
-        self.forgotten
-            .retain(|node, until| *until > wall_ms || *node == own);
-        if self.forgotten.len() != before {
-            let forgotten = &self.forgotten;
-            self.departed
-                .retain(|id, _| forgotten.range((*id, 0)..=(*id, u64::MAX)).count() > 0);
-            self.table_changed();
+        let over = |(node, until): (&([u8; 20], u64), &u64)| {
+            (*until <= wall_ms && *node != own).then_some(*node)
+        };
+        let over: Vec<_> = self.forgotten.iter().filter_map(over).collect();
+        for (id, epoch) in &over {
+            self.forgotten.remove(&(*id, *epoch));
+            self.leaves(FORGOTTEN, id, *epoch);
+        }
+        if !over.is_empty() {
+            self.limit_departed();
+        }
+    }
+
+    /// Keeps of those who were taken out only whom others may still forget, and
+    /// never more than there can be of these.
+    fn limit_departed(&mut self) {
+        let forgotten = &self.forgotten;
+        self.departed
+            .retain(|id, _| forgotten.range((*id, 0)..=(*id, u64::MAX)).count() > 0);
+        while self.departed.len() > MAX_FORGOTTEN {
+            self.departed.pop_first();
         }
     }
 
@@ -208,7 +227,8 @@ impl Cluster {
     /// What a node says of itself: its epoch, term and address.
     pub(crate) fn update(&mut self, speaker: &Speaker, host: Option<&str>) -> Option<Change> {
         let peer = self.peers.get_mut(&speaker.id)?;
-        let same_data = (peer.epoch, peer.term) == (speaker.epoch, speaker.term);
+        let before = peer.epoch;
+        let same_data = (before, peer.term) == (speaker.epoch, speaker.term);
         (peer.epoch, peer.term) = (speaker.epoch, speaker.term);
         let host = host.unwrap_or(&peer.contact.host);
         let moved = (host, speaker.port) != (peer.contact.host.as_str(), peer.contact.port);
@@ -222,28 +242,27 @@ impl Cluster {
         if !moved && same_data {
             return None;
         }
-        self.table_changed();
+        self.leaves(KNOWN, &speaker.id, before);
+        self.enters(KNOWN, &speaker.id, speaker.epoch);
         Some(Change::Updated(key))
     }
 
-    fn table_changed(&mut self) {
+    /// An entry came: the fingerprint is kept as the table changes, never by a
+    /// walk.
+    fn enters(&mut self, kind: u8, id: &[u8; 20], epoch: u64) {
         self.changes += 1;
-        let mut print = Fingerprint::default();
-        for peer in self.peers.values() {
-            print.add(KNOWN, &peer.id, peer.epoch);
-        }
-        for (id, epoch) in self.forgotten.keys() {
-            print.add(FORGOTTEN, id, *epoch);
-        }
-        self.fingerprint = print.0;
+        self.fingerprint = self.fingerprint.wrapping_add(hash(kind, id, epoch));
+    }
+
+    fn leaves(&mut self, kind: u8, id: &[u8; 20], epoch: u64) {
+        self.changes += 1;
+        self.fingerprint = self.fingerprint.wrapping_sub(hash(kind, id, epoch));
     }
 
     /// The fingerprint of the table as the node `me` would tell it, itself
     /// included: equal at two nodes that know the same.
     pub fn fingerprint(&self, me: &Identity) -> u64 {
-        let mut print = Fingerprint(self.fingerprint);
-        print.add(KNOWN, &me.id, me.epoch);
-        print.0
+        self.fingerprint.wrapping_add(hash(KNOWN, &me.id, me.epoch))
     }
 
     /// The whole table, this node left out: what another one is told.
@@ -326,21 +345,16 @@ impl Default for Cluster {
     }
 }
 
-/// A sum over entries in any order: both sides leave themselves out and add
-/// themselves, so the order must not count.
-#[derive(Default)]
-struct Fingerprint(u64);
-
-impl Fingerprint {
-    fn add(&mut self, kind: u8, id: &[u8; 20], epoch: u64) {
-        // FNV-1a of the entry: the table is no place for an adversary, whoever
-        // speaks here was let in.
-        let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-        for byte in id.iter().copied().chain(epoch.to_le_bytes()).chain([kind]) {
-            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        }
-        self.0 = self.0.wrapping_add(hash);
+/// What an entry adds to the fingerprint: a sum over entries in any order, since
+/// both sides leave themselves out and add themselves.
+fn hash(kind: u8, id: &[u8; 20], epoch: u64) -> u64 {
+    // FNV-1a of the entry: the table is no place for an adversary, whoever speaks
+    // here was let in.
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    for byte in id.iter().copied().chain(epoch.to_le_bytes()).chain([kind]) {
+        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
     }
+    hash
 }
 
 /// Kinds of entries.

@@ -22,6 +22,9 @@ use std::fmt;
 const BEATS_PER_TIMEOUT: u64 = 4;
 const MAX_BEAT_MS: u64 = 1_000;
 
+/// The table is told in answers that are not longer than this yet.
+const TELL_BELOW: usize = 64 << 10;
+
 /// Why a frame was not taken. `Display` gives the error reply, code first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FrameError {
@@ -319,7 +322,10 @@ impl Node {
             .cluster
             .heartbeat(&self.identity, self.leaving, peer, now, timeout);
         answers.extend(encode_message(&Message::Heartbeat(own)));
-        if !self.cluster.knows_the_same(&self.identity, beat.table) {
+        // Many heartbeats in one frame get no answer without end; a table that is
+        // left out here is told with the next one.
+        let room = answers.len() < TELL_BELOW;
+        if room && !self.cluster.knows_the_same(&self.identity, beat.table) {
             for message in self.cluster.tell() {
                 answers.extend(encode_message(&message));
             }
