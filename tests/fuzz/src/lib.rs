@@ -1,14 +1,18 @@
-//! What the fuzz targets on the core do with an input.
+//! What the fuzz targets on the core and the bus do with an input.
 //!
 //! They stand here and not beside the fuzzer's entries in `fuzz/`, which need a
 //! nightly compiler, so that their corpora replay as ordinary tests.
 #![forbid(unsafe_code)]
 
 mod draw;
+mod frames;
+mod link;
 mod nodes_file;
 mod operations;
 mod records;
 
+pub use frames::frames;
+pub use link::link;
 pub use nodes_file::nodes_file;
 pub use operations::operations;
 pub use records::records;
@@ -16,6 +20,16 @@ pub use records::records;
 #[cfg(test)]
 mod tests {
     use disque_testing::corpus::replay;
+
+    #[test]
+    fn frames_replay() {
+        replay("frames", super::frames);
+    }
+
+    #[test]
+    fn links_replay() {
+        replay("link", super::link);
+    }
 
     #[test]
     fn nodes_files_replay() {

@@ -1,0 +1,4 @@
+//! See `frames` in tests/fuzz.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| disque_fuzz_targets::frames(bytes));
