@@ -4,7 +4,7 @@
 
 use crate::ffi::{Ctx, Event, Level, Topic};
 use crate::host::{before_sleep, check_overdue, Host, HOST};
-use crate::persistence::{identity, load};
+use crate::persistence::load;
 use crate::settings;
 use crate::warnings;
 
@@ -24,6 +24,7 @@ pub fn on_event(ctx: &Ctx, event: Event) {
         Event::AfterSleep => {
             return with_host(ctx, |host| {
                 host.open_gate();
+                load::written(host, ctx);
                 host.check_given(ctx);
             })
         }
@@ -35,7 +36,7 @@ pub fn on_event(ctx: &Ctx, event: Event) {
         Event::LoadingEnded => with_host(ctx, |host| load::ended(host, ctx)),
         Event::LoadingFailed => with_host(ctx, load::failed),
         Event::Shutdown => with_host(ctx, |host| {
-            identity::save(ctx, &host.node.nodes_file(true));
+            host.save_clean_stop(ctx);
             host.close_links();
         }),
         Event::BecameMaster => with_host(ctx, |host| {
@@ -45,9 +46,13 @@ pub fn on_event(ctx: &Ctx, event: Event) {
         Event::BecameReplica => with_host(ctx, |host| {
             host.close_links();
             host.set_passive(true);
+            load::no_longer_synced(host, ctx);
         }),
         Event::ConfigChanged => {
-            with_host(ctx, |host| warnings::review(host, ctx));
+            with_host(ctx, |host| {
+                warnings::review(host, ctx);
+                load::policy_changed(host, ctx);
+            });
             settings::apply(ctx);
         }
     }

@@ -9,8 +9,8 @@
 use crate::bus::Links;
 use crate::commands::reply::write_jobs;
 use crate::ffi::{self, Blocked, Call, Ctx, Fate, MainCell, MainThread, Reply, StateError, Turn};
-use crate::persistence::identity;
 use crate::persistence::load::LoadState;
+use crate::persistence::{identity, load};
 use crate::scans::RunningScan;
 use crate::settings::ModuleSettings;
 use crate::warnings::Warning;
@@ -21,6 +21,7 @@ use disque_core::error::Error;
 use disque_core::memory::Pressure;
 use disque_core::node::get::{GetJob, Receipt};
 use disque_core::node::{Identity, Node};
+use disque_core::nodes_file::NodesFile;
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -229,7 +230,10 @@ pub fn check_overdue(ctx: &Ctx) {
 /// all that was done in this round, since until now nothing can come late.
 pub fn before_sleep(ctx: &Ctx) {
     // A poisoned node has nothing due.
-    let _ = HOST.with(ctx.main(), |host| host.set_alarm(ctx.main()));
+    let _ = HOST.with(ctx.main(), |host| {
+        load::without_data(host, ctx);
+        host.set_alarm(ctx.main());
+    });
 }
 
 impl Host {
@@ -267,17 +271,29 @@ impl Host {
         self.passive = passive;
     }
 
-    /// Writes the nodes file anew if it lacks something.
+    /// Writes the nodes file.
     pub fn save_nodes(&mut self, ctx: &Ctx) {
-        let current = (*self.node.identity(), self.node.cluster().changes());
-        if self.saved != current {
-            self.saved = current;
-            identity::save(ctx, &self.node.nodes_file(false));
+        self.saved = (*self.node.identity(), self.node.cluster().changes());
+        let file = NodesFile {
+            batches: self.load.flushed,
+            synced: self.load.is_synced(),
+            ..self.node.nodes_file(false)
+        };
+        identity::save(ctx, &file);
+    }
+
+    /// Writes the nodes file with the mark of a clean stop: all was written before
+    /// the server told that it stops. Not while it loads, and what a replica has may
+    /// lack what its primary did last.
+    pub fn save_clean_stop(&mut self, ctx: &Ctx) {
+        if self.load.is_over() && !self.passive {
+            identity::save(ctx, &self.node.nodes_file(true));
         }
     }
 
     /// Sends what rests on records of the round that is over: they are written.
     pub fn open_gate(&mut self) {
+        self.load.flushed = self.node.batches();
         if let Some(links) = &mut self.links {
             links.open_gate();
         }
@@ -428,6 +444,7 @@ impl Host {
                 let text = format!("a change was not written down: {error:?}");
                 turn.log(ffi::Level::Warning, &text);
             }
+            self.node.count_batch();
         }
         self.carry_out_bus(turn);
         self.fx.clear();
@@ -438,7 +455,8 @@ impl Host {
         if !self.fx.news.is_empty() {
             self.tell_news(ctx);
         }
-        if self.saved.1 != self.node.cluster().changes() && self.load.source.is_none() {
+        let current = (*self.node.identity(), self.node.cluster().changes());
+        if self.saved != current && self.load.is_over() {
             self.save_nodes(ctx);
         }
         if !self.fx.bus.is_empty() {

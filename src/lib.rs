@@ -37,7 +37,8 @@ fn load(ctx: &Ctx, args: Args<'_>) -> Result<(), String> {
                 .into(),
         );
     }
-    let file = identity::restore(ctx);
+    let found = identity::restore(ctx);
+    let file = found.clone().unwrap_or_else(|| identity::fresh(ctx));
     let mut node = Node::new(
         file.identity,
         Settings::default(),
@@ -46,8 +47,7 @@ fn load(ctx: &Ctx, args: Args<'_>) -> Result<(), String> {
     );
     node.restore_nodes(&file);
     let mut host = Host::new(node, ctx.flags().replica());
-    host.load.after_clean_stop = file.clean_stop;
-    host.save_nodes(ctx);
+    host.load.begin(found, ctx);
     warnings::review(&mut host, ctx);
     HOST.put(ctx.main(), host)
         .map_err(|error| format!("cannot start the node: {error:?}"))?;

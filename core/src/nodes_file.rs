@@ -18,10 +18,26 @@ pub struct NodesFile {
     /// Whether the server wrote everything down and stopped. Taken back as soon
     /// as it starts again.
     pub clean_stop: bool,
+    /// How many batches of records the data held at least; see
+    /// [`crate::node::Node::batches`].
+    pub batches: u64,
+    /// Whether each change was on disk before anybody saw its reply.
+    pub synced: bool,
     /// The other nodes of the table.
     pub nodes: Vec<(Identity, Contact)>,
     /// Nodes that were forgotten: id, data epoch, wall-clock ms up to which.
     pub forgotten: Vec<([u8; 20], u64, u64)>,
+}
+
+/// How data that were loaded compare with what the file says of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Age {
+    /// They are what was there at the clean stop, no less and no more.
+    AsStopped,
+    /// They hold at least what the file knows of.
+    NotOlder,
+    /// They are older than what the node has written, of another line, or gone.
+    Older,
 }
 
 const TITLE: &str = "disque-nodes 1";
@@ -33,12 +49,15 @@ impl NodesFile {
     pub fn to_text(&self) -> String {
         let Identity { epoch, term, .. } = self.identity;
         let mut text = format!("{TITLE}\nid {}\n", self.identity.hex());
-        let clean = if self.clean_stop { "yes" } else { "no" };
+        let word = |yes| if yes { "yes" } else { "no" };
         // Writing to a String cannot fail.
         let _ = write!(
             text,
-            "epoch {epoch}\nterm {term}\nincarnation {}\nclean-stop {clean}\n",
-            self.incarnation
+            "epoch {epoch}\nterm {term}\nincarnation {}\nclean-stop {}\nbatches {}\nsynced {}\n",
+            self.incarnation,
+            word(self.clean_stop),
+            self.batches,
+            word(self.synced)
         );
         for (node, contact) in &self.nodes {
             let (id, Contact { host, port }) = (node.hex(), contact);
@@ -74,11 +93,9 @@ impl NodesFile {
         let epoch = value("epoch").and_then(|n| n.parse().ok());
         let term = value("term").and_then(|n| n.parse().ok());
         let incarnation = value("incarnation").and_then(|n| n.parse().ok());
-        let clean_stop = match value("clean-stop") {
-            Some("yes") => true,
-            Some("no") => false,
-            _ => return Err("clean-stop is neither yes nor no"),
-        };
+        let clean_stop = value("clean-stop").and_then(yes_or_no);
+        let batches = value("batches").and_then(|n| n.parse().ok());
+        let synced = value("synced").and_then(yes_or_no);
         let mut file = NodesFile {
             identity: Identity {
                 id: id.ok_or("no node id")?,
@@ -86,7 +103,9 @@ impl NodesFile {
                 term: term.ok_or("no term")?,
             },
             incarnation: incarnation.ok_or("no incarnation")?,
-            clean_stop,
+            clean_stop: clean_stop.ok_or("clean-stop is neither yes nor no")?,
+            batches: batches.ok_or("no number of batches")?,
+            synced: synced.ok_or("synced is neither yes nor no")?,
             nodes: Vec::new(),
             forgotten: Vec::new(),
         };
@@ -98,6 +117,19 @@ impl NodesFile {
             return Err("not as it is written");
         }
         Ok(file)
+    }
+
+    /// What is to be thought of data of this identity that hold so many batches.
+    /// The counts of different lines of data say nothing of each other.
+    pub fn age(&self, identity: &Identity, batches: u64) -> Age {
+        let line = |identity: &Identity| (identity.id, identity.epoch);
+        if line(identity) != line(&self.identity) || batches < self.batches {
+            Age::Older
+        } else if self.clean_stop && batches == self.batches {
+            Age::AsStopped
+        } else {
+            Age::NotOlder
+        }
     }
 
     fn take_line(&mut self, line: &str) -> Option<()> {
@@ -121,6 +153,14 @@ impl NodesFile {
             _ => return None,
         }
         Some(())
+    }
+}
+
+fn yes_or_no(word: &str) -> Option<bool> {
+    match word {
+        "yes" => Some(true),
+        "no" => Some(false),
+        _ => None,
     }
 }
 
@@ -157,6 +197,8 @@ mod tests {
             },
             incarnation: 7,
             clean_stop: true,
+            batches: 12,
+            synced: false,
             nodes: vec![
                 (identity(1), contact("10.0.0.1", 1)),
                 (identity(2), contact("a host", 65_535)),
@@ -169,6 +211,21 @@ mod tests {
     fn round_trip() {
         let text = file().to_text();
         assert_eq!(NodesFile::parse(text.as_bytes()), Ok(file()));
+    }
+
+    #[test]
+    fn data_are_as_stopped_only_if_nothing_is_missing_or_more() {
+        let mut file = file();
+        let own = file.identity;
+        assert_eq!(file.age(&own, 12), Age::AsStopped);
+        assert_eq!(file.age(&own, 11), Age::Older);
+        assert_eq!(file.age(&own, 13), Age::NotOlder);
+        let other = Identity { epoch: 1, ..own };
+        assert_eq!(file.age(&other, 12), Age::Older);
+        assert_eq!(file.age(&identity(1), 13), Age::Older);
+        file.clean_stop = false;
+        assert_eq!(file.age(&own, 12), Age::NotOlder);
+        assert_eq!(file.age(&own, 0), Age::Older);
     }
 
     #[test]

@@ -127,6 +127,11 @@ pub enum Record<'a> {
         /// Of which job.
         id: JobId,
     },
+    /// How many batches these data stand for. Last in every snapshot.
+    Position {
+        /// See [`crate::node::Node::batches`].
+        batches: u64,
+    },
 }
 
 /// The copies of a job, as written down.

@@ -13,19 +13,18 @@ use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Reads the file, or makes a new identity where there is none that can be
-/// used. The mark of a clean stop holds until the file is saved again.
-pub fn restore(ctx: &Ctx) -> NodesFile {
-    let found = match read(&path(ctx)) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => fresh(ctx),
+/// Reads the file; `None` where there is none that can be used. The mark of a clean
+/// stop holds until the file is saved again.
+pub fn restore(ctx: &Ctx) -> Option<NodesFile> {
+    match read(&path(ctx)) {
+        Ok(file) => Some(file),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) => {
             let text = format!("the nodes file is not used: {error}");
             ctx.log(Level::Warning, &text);
-            fresh(ctx)
+            None
         }
-    };
-    found
+    }
 }
 
 /// Writes the file anew. A failure is logged and otherwise without effect: the
@@ -38,7 +37,8 @@ pub fn save(ctx: &Ctx, file: &NodesFile) {
     }
 }
 
-fn fresh(ctx: &Ctx) -> NodesFile {
+/// A new identity, for a node that has none.
+pub fn fresh(ctx: &Ctx) -> NodesFile {
     NodesFile {
         identity: Identity {
             id: ctx.random_bytes(),
@@ -49,6 +49,8 @@ fn fresh(ctx: &Ctx) -> NodesFile {
         // not, and on a replica that is promoted, it must still grow.
         incarnation: wall_ms(),
         clean_stop: false,
+        batches: 0,
+        synced: false,
         nodes: Vec::new(),
         forgotten: Vec::new(),
     }

@@ -4,6 +4,7 @@
 use crate::ffi::{log_from_any_thread, Ctx, Level, Source};
 use crate::host::{now, Host};
 use disque_core::node::load::Completeness;
+use disque_core::nodes_file::{Age, NodesFile};
 
 /// What is known of the load that runs.
 #[derive(Debug, Default)]
@@ -14,9 +15,15 @@ pub struct LoadState {
     pub loads: u64,
     /// Record commands read so far.
     pub commands: u64,
-    /// Whether the server had stopped cleanly before. Holds for the first load
-    /// of a process only.
-    pub after_clean_stop: bool,
+    /// What the nodes file held before the start. For the first load of a process
+    /// only: it speaks of the data that the process found.
+    before: Option<NodesFile>,
+    /// Batches of which Redis has been told and had the time to write them.
+    pub flushed: u64,
+    /// What is known of the sync of what this process writes.
+    sync: Sync,
+    /// What the process found is loaded, or there was nothing.
+    settled: bool,
     /// The data that are loaded cannot be used: the server is about to exit. Its
     /// own check of the file may still send events.
     pub broken: bool,
@@ -24,6 +31,38 @@ pub struct LoadState {
     pub skipped: u64,
     /// Of these, before the load that runs.
     skipped_before: u64,
+}
+
+/// Whether each change is on disk before anybody sees its reply.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Sync {
+    /// Not, or not since the start.
+    #[default]
+    No,
+    /// By the settings; what the load has left to write is still to be written.
+    Soon,
+    /// So far always.
+    Yes,
+}
+
+impl LoadState {
+    /// A process starts.
+    pub fn begin(&mut self, before: Option<NodesFile>, ctx: &Ctx) {
+        self.before = before;
+        if synced_before_replies(ctx) {
+            self.sync = Sync::Soon;
+        }
+    }
+
+    /// Whether the nodes file may say that all was synced before it was answered.
+    pub fn is_synced(&self) -> bool {
+        self.sync == Sync::Yes
+    }
+
+    /// Whether nothing is loaded now or still to be.
+    pub fn is_over(&self) -> bool {
+        self.settled && self.source.is_none()
+    }
 }
 
 /// What is loaded cannot be used. A server that starts ends here, as Redis itself
@@ -51,26 +90,92 @@ pub fn started(host: &mut Host, source: Source, ctx: &Ctx) {
 /// The load is over: this node serves, or follows its primary.
 pub fn ended(host: &mut Host, ctx: &Ctx) {
     let source = host.load.source.take();
-    let after_clean_stop = std::mem::take(&mut host.load.after_clean_stop);
     let skipped_before = std::mem::replace(&mut host.load.skipped_before, host.load.skipped);
     if host.load.broken {
         return;
     }
-    host.save_nodes(ctx);
-    host.introduce();
+    let first = !std::mem::replace(&mut host.load.settled, true);
+    let before = host.load.before.take();
+    host.load.flushed = host.node.batches();
     if host.is_passive() {
+        host.save_nodes(ctx);
+        host.introduce();
         return;
     }
-    let completeness = match source {
-        Some(Source::Aof)
-            if host.load.skipped == skipped_before
-                && (after_clean_stop || synced_before_replies(ctx)) =>
-        {
-            Completeness::Complete
-        }
+    let synced = match &before {
+        Some(file) => file.synced,
+        None => !first && host.load.is_synced(),
+    };
+    let age = compare(host, before.as_ref(), ctx);
+    let all_read = host.load.skipped == skipped_before;
+    let completeness = match (source, age) {
+        (Some(Source::Aof), Age::AsStopped) if all_read => Completeness::Complete,
+        (Some(Source::Aof), Age::NotOlder) if all_read && synced => Completeness::Complete,
         _ => Completeness::MayLackDeliveries,
     };
     finish(host, completeness, ctx);
+    host.save_nodes(ctx);
+    host.introduce();
+}
+
+/// The server is about to serve and has found nothing to load.
+pub fn without_data(host: &mut Host, ctx: &Ctx) {
+    if host.load.settled || host.load.source.is_some() {
+        return;
+    }
+    host.load.settled = true;
+    let before = host.load.before.take();
+    if !host.is_passive() {
+        compare(host, before.as_ref(), ctx);
+    }
+    host.save_nodes(ctx);
+}
+
+/// Compares the data with what the nodes file says was written. Where something is
+/// missing they are another line of data from now on.
+fn compare(host: &mut Host, before: Option<&NodesFile>, ctx: &Ctx) -> Age {
+    let Some(file) = before else {
+        return Age::NotOlder;
+    };
+    let age = file.age(host.node.identity(), host.node.batches());
+    // A process that was killed may have had jobs that it wrote nowhere.
+    let gone = host.load.loads == 0 && !file.clean_stop;
+    if age == Age::Older || gone {
+        if host.load.loads > 0 {
+            let text = "the data are older than what this node has written: what came after \
+                        them is lost";
+            ctx.log(Level::Warning, text);
+        }
+        host.node.renew_epoch(&mut host.fx);
+    }
+    age
+}
+
+/// A round of the event loop is over, and what was recorded in it is written.
+pub fn written(host: &mut Host, ctx: &Ctx) {
+    // What a load has withheld comes first: a crash must not leave the jobs without
+    // it and the promise that nothing is missing.
+    let is_left = host.load.sync == Sync::Soon && host.load.is_over();
+    if is_left && host.fx.records.is_empty() && !host.is_passive() {
+        host.load.sync = Sync::Yes;
+        host.save_nodes(ctx);
+    }
+}
+
+/// From now on a change may be answered before it is on disk. It stays so until the
+/// next start, which finds all of that on disk, or knows that it may not.
+pub fn no_longer_synced(host: &mut Host, ctx: &Ctx) {
+    let was = std::mem::take(&mut host.load.sync);
+    if was == Sync::Yes && host.load.is_over() {
+        host.save_nodes(ctx);
+    }
+}
+
+/// Settings of the server were changed.
+pub fn policy_changed(host: &mut Host, ctx: &Ctx) {
+    if !synced_before_replies(ctx) {
+        no_longer_synced(host, ctx);
+    }
 }
 
 /// A replica serves from now on. What its primary did last may be missing here.
@@ -100,7 +205,9 @@ pub fn failed(host: &mut Host) {
 /// Whether each change was on disk before anybody saw its reply.
 fn synced_before_replies(ctx: &Ctx) -> bool {
     let is = |name, value: &[u8]| ctx.config(name).as_deref() == Some(value);
-    is(c"appendfsync", b"always") && is(c"no-appendfsync-on-rewrite", b"no")
+    is(c"appendonly", b"yes")
+        && is(c"appendfsync", b"always")
+        && is(c"no-appendfsync-on-rewrite", b"no")
 }
 
 /// A record cannot be read: the load goes on without it if the operator wants

@@ -91,7 +91,17 @@ fn gossip_does_not_undo_it_not_even_after_restarts() {
         // This one still has it in its table.
         cluster[1].start_again();
         cluster.wait_connected();
+        for at in 0..3 {
+            assert_eq!(node_lines(&mut cluster[at].client()).len(), 3);
+        }
         gone.start_again();
+        if persistence == Persistence::None {
+            // It has lost its data, and what was forgotten are these.
+            eventually(secs(10), "it is back", || {
+                node_lines(&mut cluster[0].client()).len() == 4
+            });
+            continue;
+        }
         expect_no_service(&gone, &format!("D-{:08}-{:024}-05a1", 1, 1));
         for at in 0..3 {
             assert_eq!(node_lines(&mut cluster[at].client()).len(), 3);
@@ -100,6 +110,23 @@ fn gossip_does_not_undo_it_not_even_after_restarts() {
         gone.start_again();
         expect_no_service(&gone, &format!("D-{:08}-{:024}-05a1", 1, 1));
     }
+}
+
+/// It knows that it was forgotten, with data or without.
+#[test]
+fn a_node_that_was_told_stays_forgotten_when_it_has_lost_its_data() {
+    let mut cluster = Cluster::start(3, Options::new());
+    let id = cluster.id(2);
+    forget(&cluster, 0, &id);
+    let unknown = format!("D-{:08}-{:024}-05a1", 1, 1);
+    eventually(secs(10), "it is told", || {
+        let reply = cluster[2].client().run(&format!("SHOW {unknown}"));
+        matches!(reply.value(), Value::Error(_))
+    });
+    cluster[2].kill9();
+    cluster[2].start_again();
+    expect_no_service(&cluster[2], &unknown);
+    assert_eq!(node_lines(&mut cluster[0].client()).len(), 2);
 }
 
 #[test]

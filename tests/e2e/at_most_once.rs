@@ -104,6 +104,97 @@ fn after_a_kill_it_is_delivered_only_if_each_write_was_synced() {
     }
 }
 
+/// What counts is how the data were written, not how they are read.
+#[test]
+fn a_policy_that_is_set_after_the_crash_is_not_trusted() {
+    let mut server = Server::start(Options::new().persistence(Persistence::Aof));
+    let mut c = server.client();
+    let id = c.add("q", "x", "RETRY 0");
+    server.kill9();
+    server.configure_persistence(Persistence::AofAlways);
+    server.start_again();
+    let mut c = server.client();
+    c.run("GETJOB TIMEOUT 300 FROM q").expect_null_array();
+    assert_eq!(c.state(&id), "active");
+    // From this start on it is.
+    let id = c.add("q", "x", "RETRY 0");
+    server.kill9();
+    server.start_again();
+    assert_eq!(server.client().take("q").id, id);
+}
+
+#[test]
+fn a_policy_that_was_weaker_for_a_while_is_not_trusted_until_the_next_start() {
+    for weaker in [
+        "appendfsync everysec",
+        "no-appendfsync-on-rewrite yes",
+        "appendonly no",
+    ] {
+        let mut server = Server::start(Options::new().persistence(Persistence::AofAlways));
+        let mut c = server.client();
+        c.run(&format!("CONFIG SET {weaker}")).expect_ok();
+        c.run("CONFIG SET appendonly yes appendfsync always no-appendfsync-on-rewrite no")
+            .expect_ok();
+        eventually(secs(20), "the log is written again", || {
+            server.info("persistence")["aof_rewrite_in_progress"] == "0"
+        });
+        let id = c.add("q", "x", "RETRY 0");
+        server.kill9();
+        server.start_again();
+        let mut c = server.client();
+        c.run("GETJOB TIMEOUT 300 FROM q").expect_null_array();
+        assert_eq!(c.state(&id), "active", "{weaker}");
+    }
+}
+
+#[test]
+fn a_replica_that_starts_as_a_primary_is_not_trusted() {
+    let always = || {
+        Options::new()
+            .persistence(Persistence::AofAlways)
+            .set("repl-diskless-sync-delay", "0")
+    };
+    let (primary, mut replica) = (Server::start(always()), Server::start(always()));
+    let port = primary.port();
+    let mut c = replica.client();
+    c.run(&format!("REPLICAOF 127.0.0.1 {port}")).expect_ok();
+    eventually(secs(20), "the replica is in sync", || {
+        replica.info("replication")["master_link_status"] == "up"
+    });
+    let id = primary.client().add("q", "x", "RETRY 0");
+    eventually(secs(10), "the replica has the job", || c.len("q") == 1);
+    eventually(secs(20), "its log is written", || {
+        let info = replica.info("persistence");
+        info["aof_rewrite_in_progress"] == "0" && info["aof_rewrite_scheduled"] == "0"
+    });
+    // It comes back without REPLICAOF, as its redis.conf says.
+    replica.restart();
+    let mut c = replica.client();
+    c.run("GETJOB TIMEOUT 300 FROM q").expect_null_array();
+    assert_eq!(c.state(&id), "active");
+}
+
+/// The mark of a clean stop belongs to the data that were there then.
+#[test]
+fn an_older_log_after_a_clean_stop_is_not_trusted() {
+    let mut server = Server::start(Options::new().persistence(Persistence::Aof));
+    let mut c = server.client();
+    let id = c.add("q", "x", "RETRY 0");
+    let log = append_log(&server);
+    eventually(secs(10), "the job is in the log", || {
+        std::fs::metadata(&log).unwrap().len() > 0
+    });
+    let older = std::fs::read(&log).unwrap();
+    assert_eq!(c.take("q").id, id);
+    server.stop_clean();
+    std::fs::write(&log, older).unwrap();
+    server.start_again();
+    let mut c = server.client();
+    c.run("GETJOB TIMEOUT 300 FROM q").expect_null_array();
+    assert_eq!(c.state(&id), "active");
+    assert!(server.log_contains("older than what this node has written"));
+}
+
 #[test]
 fn a_snapshot_alone_leaves_it_undelivered() {
     let mut server = Server::start(Options::new().persistence(Persistence::Rdb));

@@ -133,6 +133,18 @@ pub fn expect_no_jobs(client: &mut Client) {
     assert!(ids.is_empty(), "jobs are left: {ids:?}");
 }
 
+/// The file of the append-only log that grows.
+pub fn append_log(server: &Server) -> std::path::PathBuf {
+    let folder = server.directory().join("appendonlydir");
+    let mut files: Vec<_> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.to_string_lossy().ends_with(".incr.aof"))
+        .collect();
+    files.sort();
+    files.pop().expect("no append-only log")
+}
+
 /// The bytes of a GETJOB reply with these jobs, each queue, id and body.
 pub fn getjob_bytes(jobs: &[(&str, &str, &str)]) -> Vec<u8> {
     let mut out = format!("*{}\r\n", jobs.len());

@@ -353,18 +353,6 @@ fn a_log_that_ends_in_the_middle_of_a_record_is_read_up_to_there() {
     c.add("q", "x", "");
 }
 
-/// The file of the append-only log that grows.
-fn append_log(server: &Server) -> std::path::PathBuf {
-    let folder = server.directory().join("appendonlydir");
-    let mut files: Vec<_> = std::fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.to_string_lossy().ends_with(".incr.aof"))
-        .collect();
-    files.sort();
-    files.pop().expect("no append-only log")
-}
-
 #[test]
 fn redeliveries_are_counted_over_a_restart() {
     let mut server = with(Persistence::Aof);
@@ -378,6 +366,154 @@ fn redeliveries_are_counted_over_a_restart() {
     server.restart();
     let after = server.client().show(&id).unwrap().additional_deliveries;
     assert!(after >= before, "{before} became {after}");
+}
+
+/// Where the module's part of a snapshot begins: the mark of auxiliary data, and the
+/// name and version of the type, six bits for each letter and ten for the number.
+fn start_of_job_data(rdb: &[u8]) -> usize {
+    const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let letter = |c: &u8| LETTERS.iter().position(|l| l == c).unwrap() as u64;
+    let name = b"disque-jq".iter().fold(0, |id, c| id << 6 | letter(c));
+    let mark = [&[0xf7, 0x81][..], &(name << 10 | 1).to_be_bytes()].concat();
+    let found = rdb.windows(mark.len()).position(|part| part == mark);
+    found.expect("no job data in the snapshot")
+}
+
+/// Redis reads on after an error of a module; the server would run without jobs.
+#[test]
+fn a_snapshot_that_ends_within_the_job_data_stops_the_start() {
+    for persistence in [Persistence::Rdb, Persistence::Both] {
+        let mut server = with(persistence);
+        let mut c = server.client();
+        Mixture::add(&mut c);
+        if persistence == Persistence::Both {
+            rewrite(&server);
+        }
+        server.stop_clean();
+        let file = match persistence {
+            Persistence::Rdb => server.directory().join("dump.rdb"),
+            _ => base_of_log(&server),
+        };
+        let good = std::fs::read(&file).unwrap();
+        let start = start_of_job_data(&good);
+        for behind in [10, 11, 12, 13, 20, 100, good.len() - start - 12] {
+            std::fs::write(&file, &good[..start + behind]).unwrap();
+            let Err(log) = server.try_start_again() else {
+                panic!("{persistence:?}: it runs on data that end {behind} bytes behind the start");
+            };
+            assert!(log.contains("exit status: 1"), "{behind}: {log}");
+            assert!(
+                log.contains("hort read") || log.contains("Unexpected end of file"),
+                "{persistence:?}, {behind}: {log}"
+            );
+        }
+        std::fs::write(&file, &good).unwrap();
+        server.start_again();
+        assert_eq!(server.client().all_ids().len(), 9);
+    }
+}
+
+/// The snapshot that the append-only log begins with.
+fn base_of_log(server: &Server) -> std::path::PathBuf {
+    let folder = server.directory().join("appendonlydir");
+    let files = std::fs::read_dir(folder).unwrap();
+    files
+        .map(|entry| entry.unwrap().path())
+        .find(|path| path.to_string_lossy().ends_with(".base.rdb"))
+        .expect("no base of the append-only log")
+}
+
+/// The line of data that the node holds.
+fn epoch(c: &mut Client) -> String {
+    let lines = c.run("DISQUE NODES").expect_text();
+    let own = lines.lines().find(|line| line.contains("myself")).unwrap();
+    own.split(' ').nth(3).unwrap().into()
+}
+
+#[test]
+fn the_data_epoch_stays_as_long_as_nothing_is_missing() {
+    for persistence in [
+        Persistence::Rdb,
+        Persistence::Aof,
+        Persistence::AofAlways,
+        Persistence::Both,
+    ] {
+        let mut server = with(persistence);
+        let mut c = server.client();
+        Mixture::add(&mut c);
+        let before = epoch(&mut c);
+        for _ in 0..2 {
+            server.restart();
+            assert_eq!(epoch(&mut server.client()), before, "{persistence:?}");
+        }
+        if persistence == Persistence::Rdb {
+            continue;
+        }
+        server.client().add("q", "x", "");
+        rewrite(&server);
+        server.client().add("q", "x", "");
+        server.kill9();
+        server.start_again();
+        assert_eq!(epoch(&mut server.client()), before, "{persistence:?}");
+    }
+}
+
+#[test]
+fn data_that_are_older_than_what_was_written_have_a_new_epoch() {
+    let mut server = with(Persistence::Rdb);
+    let mut c = server.client();
+    let id = c.add("q", "x", "");
+    c.run("SAVE").expect_ok();
+    let file = server.directory().join("dump.rdb");
+    let older = std::fs::read(&file).unwrap();
+    let (node, first) = (c.my_id(), epoch(&mut c));
+    c.run(&format!("ACKJOB {id}")).expect_number(1);
+    server.stop_clean();
+    std::fs::write(&file, &older).unwrap();
+    server.start_again();
+    let mut c = server.client();
+    assert_eq!(c.my_id(), node);
+    assert_eq!(c.state(&id), "queued");
+    let second = epoch(&mut c);
+    assert_ne!(first, second);
+    // The new one is written down, and the old data are older than that, too.
+    server.restart();
+    assert_eq!(epoch(&mut server.client()), second);
+    server.stop_clean();
+    std::fs::write(&file, &older).unwrap();
+    server.start_again();
+    let third = epoch(&mut server.client());
+    assert!(third != first && third != second);
+    server.stop_clean();
+    std::fs::remove_file(&file).unwrap();
+    server.start_again();
+    let mut c = server.client();
+    assert_eq!(c.my_id(), node);
+    assert!(epoch(&mut c) != third);
+}
+
+#[test]
+fn jobs_that_are_saved_nowhere_end_with_their_epoch() {
+    let mut server = with(Persistence::None);
+    let mut before = epoch(&mut server.client());
+    server.restart();
+    assert_eq!(epoch(&mut server.client()), before, "there was nothing");
+    for clean in [true, false] {
+        let mut c = server.client();
+        c.add("q", "x", "");
+        let node = c.my_id();
+        if clean {
+            server.stop_clean();
+        } else {
+            server.kill9();
+        }
+        server.start_again();
+        let mut c = server.client();
+        assert_eq!(c.my_id(), node);
+        let now = epoch(&mut c);
+        assert_ne!(now, before, "clean: {clean}");
+        before = now;
+    }
 }
 
 #[test]

@@ -13,6 +13,7 @@ use crate::job_id::JobId;
 use crate::queue::Pause;
 use crate::record::{CopiesImage, JobImage, Malformed, Record, Records, StateImage};
 use crate::span::Span;
+use rand::RngCore;
 
 /// Whether data that was loaded is known to hold every delivery that happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +36,7 @@ impl Node {
     /// Applies a batch of records. On an error, what came before the bad record
     /// stays applied; the caller says which it was and gives up or goes on.
     pub fn apply(&mut self, now: Now, batch: &[u8]) -> Result<(), Malformed> {
+        self.count_batch();
         let mut records = Records::read(batch)?;
         while let Some(record) = records.next() {
             let applied = self.apply_record(now, record?);
@@ -100,6 +102,7 @@ impl Node {
             Record::Reset => {
                 self.cluster.clear();
             }
+            Record::Position { batches } => self.batches = batches,
             Record::NodeGone { id } => {
                 self.cluster.remove(&id);
             }
@@ -224,6 +227,33 @@ impl Node {
             self.release(key, now, &mut Effects::new());
         }
         Ok(())
+    }
+
+    /// How many batches of records this line of data has taken so far: the same
+    /// number for the same data, whether they were written or read. Tells data from
+    /// older data.
+    pub fn batches(&self) -> u64 {
+        self.batches
+    }
+
+    /// The records of a call were handed over to be written.
+    pub fn count_batch(&mut self) {
+        self.batches = self.batches.saturating_add(1);
+    }
+
+    /// The data are older than what this node has written, or gone: from now on they
+    /// are another line of data. Not of a node that was forgotten: its data have
+    /// been given up.
+    pub fn renew_epoch(&mut self, fx: &mut Effects) {
+        if self.was_forgotten() {
+            return;
+        }
+        let epoch = self.rng.next_u64();
+        self.set_identity(Identity {
+            epoch,
+            ..self.identity
+        });
+        fx.records.push(&Record::Node(self.identity.image()));
     }
 
     /// The load is over and this node serves from now on. At-most-once jobs

@@ -114,7 +114,7 @@ impl Node {
         self.cluster.add(identity, contact);
     }
 
-    /// What the nodes file is to hold.
+    /// What the nodes file is to hold. What was synced is for the caller to say.
     pub fn nodes_file(&self, clean_stop: bool) -> NodesFile {
         let listed = |peer: &Peer| {
             let identity = Identity {
@@ -128,6 +128,8 @@ impl Node {
             identity: self.identity,
             incarnation: self.incarnation,
             clean_stop,
+            batches: self.batches,
+            synced: false,
             nodes: self.cluster.peers().map(listed).collect(),
             forgotten: self.cluster.forgotten().collect(),
         }

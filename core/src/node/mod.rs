@@ -130,6 +130,7 @@ pub struct Node {
     /// The nodes file of before the start.
     restored: Option<NodesFile>,
     leaving: bool,
+    batches: u64,
     stats: Stats,
 }
 
@@ -169,6 +170,7 @@ impl Node {
             incarnation: 0,
             restored: None,
             leaving: false,
+            batches: 0,
             stats: Stats::default(),
         }
     }
@@ -282,6 +284,7 @@ impl Node {
         self.answer_all_waiters(&Answer::Null, now, fx);
         self.refuse_all_adders(&Error::NoRepl, now, fx);
         self.clear(now);
+        self.batches = 0;
     }
 
     fn clear(&mut self, now: Now) {

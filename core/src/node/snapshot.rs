@@ -57,6 +57,9 @@ impl Node {
                 })?;
             }
         }
+        out.push(&Record::Position {
+            batches: self.batches,
+        })?;
         out.finish()
     }
 

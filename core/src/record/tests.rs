@@ -34,7 +34,7 @@ struct Shape {
     state: u8,
 }
 
-const KINDS: u8 = 18;
+const KINDS: u8 = 19;
 
 fn id(seed: u8) -> JobId {
     IdGenerator::new([seed; 4], [seed; 32]).next(Span::from_secs(86_400), true)
@@ -144,7 +144,10 @@ fn record<'a>(shape: &Shape, bytes: &'a Bytes) -> Record<'a> {
             until: shape.time,
         },
         16 => Record::DummyGone { id },
-        _ => Record::Reset,
+        17 => Record::Reset,
+        _ => Record::Position {
+            batches: shape.time,
+        },
     }
 }
 
@@ -275,6 +278,13 @@ fn version_1_reads_and_writes_as_released() {
     let fixture = std::fs::read(FIXTURE).expect("the fixture is part of the sources");
     assert_eq!(read(&fixture), Ok(one_of_each()));
     assert_eq!(batch(&one_of_each()), fixture);
+}
+
+#[test]
+fn a_position_has_its_place_in_version_1() {
+    let records = [Record::Position { batches: 250 }];
+    assert_eq!(batch(&records), with_header(&[14, 250]));
+    assert_eq!(read(&with_header(&[14, 250])), Ok(records.to_vec()));
 }
 
 /// For a new version, under a new name: fixtures are never rewritten.

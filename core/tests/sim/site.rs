@@ -176,6 +176,8 @@ impl Site {
                 },
                 incarnation: 0,
                 clean_stop: false,
+                batches: 0,
+                synced: false,
                 nodes: Vec::new(),
                 forgotten: Vec::new(),
             },
