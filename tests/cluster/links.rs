@@ -76,3 +76,83 @@ fn links_are_not_seen_by_monitor_and_slowlog() {
     let slow = format!("{:?}", c.run("SLOWLOG GET 100"));
     assert!(!slow.to_uppercase().contains("DISQUE.BUS"), "{slow}");
 }
+
+/// No test here takes so long: what is noticed, is not by a time-out.
+const NO_TIMEOUT: &str = "60000";
+const AT_ONCE: Duration = Duration::from_secs(3);
+
+/// Two nodes, of which the first saves in the background for the next half minute: a
+/// child of it that has inherited its sockets, and that never looks at them.
+fn with_a_child() -> Cluster {
+    let options = Options::new().set("disque.node-timeout", NO_TIMEOUT);
+    let cluster = Cluster::start(2, options);
+    let mut c = cluster[0].client();
+    c.run("CONFIG SET rdb-key-save-delay 100000").expect_ok();
+    for key in 0..300 {
+        c.run(&format!("SET {key} x")).expect_ok();
+    }
+    c.run("BGSAVE");
+    expect_child(&cluster[0]);
+    cluster
+}
+
+#[track_caller]
+fn expect_child(server: &Server) {
+    let saves = server.info("persistence")["rdb_bgsave_in_progress"] == "1";
+    assert!(saves, "the child is gone");
+}
+
+/// Whether `server` has a connection from the node with this id.
+fn hears(server: &Server, id: &str) -> bool {
+    let list = server.client().run("CLIENT LIST").expect_text();
+    list.contains(&format!("name=disque:{} ", &id[..8]))
+}
+
+/// Closing a socket does nothing as long as a child has it, too.
+#[test]
+fn links_end_at_once_though_a_child_has_inherited_them() {
+    for ends in ["DISQUE RESET", "DISQUE FORGET"] {
+        let cluster = with_a_child();
+        let (own, other) = (cluster.id(0), cluster.id(1));
+        assert!(hears(&cluster[1], &own));
+        let command = match ends {
+            "DISQUE FORGET" => format!("{ends} {other}"),
+            _ => ends.into(),
+        };
+        cluster[0].client().run(&command).expect_ok();
+        eventually(AT_ONCE, "the other node loses the connection", || {
+            !hears(&cluster[1], &own)
+        });
+        expect_child(&cluster[0]);
+    }
+}
+
+#[test]
+fn a_node_with_a_child_notices_at_once_that_its_links_are_closed() {
+    let cluster = with_a_child();
+    let (own, other) = (cluster.id(0), cluster.id(1));
+    let closed = format!("link to node {other} is closed");
+    let up = format!("link to node {other} is up");
+    let mut c = cluster[1].client();
+    c.run("CLIENT KILL TYPE normal SKIPME yes");
+    eventually(AT_ONCE, "the link is closed and made again", || {
+        logged(&cluster[0], &closed) >= 1 && logged(&cluster[0], &up) >= 2
+    });
+    assert!(hears(&cluster[1], &own));
+    expect_child(&cluster[0]);
+}
+
+#[test]
+fn a_node_with_a_child_notices_at_once_that_another_one_is_killed_and_back() {
+    let mut cluster = with_a_child();
+    let other = cluster.id(1);
+    cluster[1].kill9();
+    let killed = Instant::now();
+    cluster.wait_line(0, &other, "it is closed", |line| !line.connected);
+    assert!(killed.elapsed() < AT_ONCE, "{:?}", killed.elapsed());
+    cluster[1].start_again();
+    let back = Instant::now();
+    cluster.wait_line(0, &other, "it is connected", |line| line.connected);
+    assert!(back.elapsed() < AT_ONCE, "{:?}", back.elapsed());
+    expect_child(&cluster[0]);
+}
