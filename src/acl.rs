@@ -31,14 +31,20 @@ impl<'a> Subject<'a> {
         self.0.is_unrestricted()
     }
 
-    /// Refuses a queue that the user's key patterns do not cover, and notes it in
-    /// ACL LOG.
+    /// Refuses a queue that the command names and the user's key patterns do not
+    /// cover, and notes it in ACL LOG.
     pub fn require(&self, access: Access, queue: &[u8]) -> Result<(), Error> {
         if self.may(access, queue) {
             return Ok(());
         }
         self.0.log_refusal(queue);
-        Err(Error::NoPermission)
+        Err(Error::NoPermissionFor(queue.into()))
+    }
+
+    /// The same for the queue of a job that the command names by its id: the error
+    /// does not tell which queue it is.
+    pub fn require_of_job(&self, access: Access, queue: &[u8]) -> Result<(), Error> {
+        self.require(access, queue).map_err(|_| Error::NoPermission)
     }
 
     /// Whether the user's key patterns cover a queue. Nothing is noted: for

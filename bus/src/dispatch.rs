@@ -1,7 +1,7 @@
 //! What the thread does about the events of a link: the socket's part is done
 //! here, the owner's is handed on.
 
-use crate::event::{DownReason, Event};
+use crate::event::{DownReason, Event, TimedOut};
 use crate::link::LinkEvent;
 use crate::mailbox::Command;
 use crate::message::{PeerKey, ProbeKey, Target};
@@ -25,6 +25,7 @@ impl Worker {
             LinkEvent::Close => {
                 // A lookup under way is for an attempt that is over.
                 slot.attempt += 1;
+                slot.looks_up = false;
                 slot.close(self.poll.registry());
             }
             LinkEvent::Greet => {
@@ -32,10 +33,11 @@ impl Worker {
                 slot.link.greet(now, greeting);
             }
             event => {
+                let event = explain(event, slot.looks_up);
                 return match slot.target {
                     Target::Peer(peer) => of_peer(peer, event),
                     Target::Probe(probe) => of_probe(probe, event),
-                }
+                };
             }
         }
         None
@@ -59,10 +61,25 @@ impl Worker {
             });
             mailbox.ring();
         });
+        slot.looks_up = started.is_ok();
         if let Err(error) = started {
             give_up(slot, now, error);
         }
     }
+}
+
+/// For a link, looking a name up is a part of connecting.
+fn explain(mut event: LinkEvent, looks_up: bool) -> LinkEvent {
+    if let LinkEvent::Down {
+        reason: DownReason::TimedOut(what @ TimedOut::Connect),
+        ..
+    } = &mut event
+    {
+        if looks_up {
+            *what = TimedOut::Lookup;
+        }
+    }
+    event
 }
 
 fn give_up(slot: &mut Slot, now: Instant, error: String) {
@@ -124,4 +141,24 @@ fn of_probe(probe: ProbeKey, event: LinkEvent) -> Option<Event> {
         _ => return None,
     };
     Some(Event::Probed { probe, result })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slow_lookup_is_not_laid_upon_the_peer() {
+        let down = |what| LinkEvent::Down {
+            connection: None,
+            reason: DownReason::TimedOut(what),
+            written: None,
+            dropped: 0,
+        };
+        let connect = || down(TimedOut::Connect);
+        assert_eq!(explain(connect(), true), down(TimedOut::Lookup));
+        assert_eq!(explain(connect(), false), connect());
+        let text = DownReason::TimedOut(TimedOut::Lookup).to_string();
+        assert!(text.contains("lookup"), "{text}");
+    }
 }

@@ -98,6 +98,8 @@ pub enum DownReason {
 /// What did not come in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimedOut {
+    /// The address that belongs to the name of the host.
+    Lookup,
     /// The connection.
     Connect,
     /// An answer to AUTH, CLIENT SETNAME or the handshake.
@@ -113,6 +115,9 @@ impl fmt::Display for DownReason {
             DownReason::Connect(error) => write!(f, "cannot connect: {error}"),
             DownReason::Closed => f.write_str("it closed the connection"),
             DownReason::Broken(error) => write!(f, "the connection broke: {error}"),
+            DownReason::TimedOut(TimedOut::Lookup) => {
+                f.write_str("its address is not found in time: the lookup of the name is slow")
+            }
             DownReason::TimedOut(TimedOut::Connect) => f.write_str("it does not accept in time"),
             DownReason::TimedOut(TimedOut::Handshake) => {
                 f.write_str("it does not answer the handshake in time")

@@ -37,6 +37,8 @@ pub(crate) struct Slot {
     pub(crate) counters: Arc<Counters>,
     /// Grows with each attempt to connect: a lookup that comes late is known.
     pub(crate) attempt: u64,
+    /// What is waited for is the lookup of the name.
+    pub(crate) looks_up: bool,
     /// Which of several addresses comes next.
     next_address: usize,
     socket: Option<Socket>,
@@ -66,6 +68,7 @@ impl Slot {
             address,
             counters,
             attempt: 0,
+            looks_up: false,
             next_address: 0,
             socket: None,
             listed: false,

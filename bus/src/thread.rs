@@ -247,6 +247,7 @@ impl Worker {
         let Some(slot) = slot.filter(|slot| slot.attempt == attempt) else {
             return;
         };
+        slot.looks_up = false;
         match found {
             Ok(addresses) => slot.connect(registry, Token(id), &addresses, now),
             Err(error) => {

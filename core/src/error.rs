@@ -71,8 +71,11 @@ pub enum Error {
     TooManyBlocked,
     /// The internal command came from a client.
     InternalCommand,
-    /// The user's key patterns do not cover the queue.
+    /// The user's key patterns do not cover the queue of a job. Which one that is,
+    /// is not for the user to know.
     NoPermission,
+    /// The user's key patterns do not cover a queue that the command names.
+    NoPermissionFor(Box<[u8]>),
     /// A defect of this module was caught; see the log.
     Internal,
     /// A defect left the node's state in doubt: it serves no more.
@@ -91,6 +94,9 @@ pub struct Range {
     /// The largest value allowed.
     pub max: u64,
 }
+
+/// Bytes of a queue's name that an error shows.
+const MAX_SHOWN: usize = 200;
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -150,7 +156,18 @@ impl fmt::Display for Error {
             Error::InternalCommand => {
                 "ERR internal command: only the append only file and a primary may send it"
             }
-            Error::NoPermission => "NOPERM No permissions to access a queue",
+            Error::NoPermission => "NOPERM No permissions to access the queue of a job",
+            Error::NoPermissionFor(queue) => {
+                let (shown, more) = match queue.get(..MAX_SHOWN) {
+                    Some(start) => (start, "..."),
+                    None => (&queue[..], ""),
+                };
+                let shown = shown.escape_ascii();
+                return write!(
+                    f,
+                    "NOPERM No permissions to access the queue '{shown}{more}'"
+                );
+            }
             Error::Stopped => {
                 "ERR the job queue has stopped after an internal error, see the server's log: \
                  restart the server"

@@ -102,7 +102,7 @@ fn read_ids(host: &Host, call: &Call<'_>, access: Access) -> Result<Ids, Error> 
     let subject = Subject::of(call.ctx());
     if !subject.is_unrestricted() {
         for queue in ids.iter().filter_map(|id| host.node.queue_name(id)) {
-            subject.require(access, queue)?;
+            subject.require_of_job(access, queue)?;
         }
     }
     Ok(ids)

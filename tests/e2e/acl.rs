@@ -42,7 +42,8 @@ fn other_queues_are_refused_by_name() {
         "PAUSE secret all",
         "PAUSE secret state",
     ] {
-        c.run(command).expect_error("NOPERM");
+        let error = c.run(command).expect_error("NOPERM");
+        assert_eq!(error, "NOPERM No permissions to access the queue 'secret'");
     }
     assert_eq!(admin.len("secret"), 1);
     admin.run("PAUSE secret state").expect_status("none");
@@ -56,13 +57,27 @@ fn other_queues_are_refused_by_job_id_before_any_id_has_an_effect() {
     let mut c = worker(&server);
     let own = c.add("mail:a", "x", "");
     for command in ID_COMMANDS {
-        c.run(&format!("{command} {own} {secret}"))
-            .expect_error("NOPERM");
+        let reply = c.run(&format!("{command} {own} {secret}"));
+        let error = reply.expect_error("NOPERM");
+        assert!(!error.contains("secret"), "{error}");
         assert_eq!(admin.state(&own), "queued", "{command}");
         assert_eq!(admin.state(&secret), "queued", "{command}");
     }
     c.run(&format!("WORKING {secret}")).expect_error("NOPERM");
-    c.run(&format!("SHOW {secret}")).expect_error("NOPERM");
+    let error = c.run(&format!("SHOW {secret}")).expect_error("NOPERM");
+    assert_eq!(error, "NOPERM No permissions to access the queue of a job");
+}
+
+#[test]
+fn an_error_shows_any_name_on_one_line() {
+    let server = Server::new();
+    let mut c = worker(&server);
+    let error = c.call(&[b"QLEN", &b"a\r\nb'\0\xff"[..]]);
+    let error = error.expect_error("NOPERM");
+    assert!(error.ends_with(r"'a\r\nb\'\x00\xff'"), "{error}");
+    let long = vec![b'x'; 60_000];
+    let error = c.call(&[b"QLEN", &long[..]]).expect_error("NOPERM");
+    assert!(error.len() < 300 && error.ends_with("xxx...'"), "{error}");
 }
 
 #[test]
@@ -79,6 +94,25 @@ fn scans_show_only_what_may_be_seen() {
         .collect();
     assert_eq!(queues, ["mail:a"]);
     assert!(admin.all_ids().contains(&secret));
+}
+
+/// As with BLPOP: what counts is what the user could do when the command came.
+#[test]
+fn a_client_that_waits_keeps_the_rights_that_it_had() {
+    let server = Server::new();
+    let mut c = worker(&server);
+    c.start("GETJOB FROM mail:a");
+    server.wait_blocked(1);
+    let mut admin = server.client();
+    admin.run("ACL SETUSER worker resetkeys ~sms:*").expect_ok();
+    let id = admin.add("mail:a", "x", "");
+    assert_eq!(deliveries(&c.reply())[0].id, id);
+    c.run("GETJOB FROM mail:a").expect_error("NOPERM");
+    // Who is to go at once is sent away.
+    c.start("GETJOB FROM sms:a");
+    server.wait_blocked(1);
+    admin.run("CLIENT KILL USER worker").expect_number(1);
+    server.wait_blocked(0);
 }
 
 #[test]

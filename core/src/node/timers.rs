@@ -104,7 +104,8 @@ impl Node {
             self.move_job(key, State::Active, later);
             return;
         }
-        if !first {
+        // Taken off its queue, or put off, before anybody had it: not a delivery more.
+        if job.attempt > 0 {
             job.additional_deliveries = job.additional_deliveries.saturating_add(1);
             self.stats.requeued += 1;
         }

@@ -50,6 +50,31 @@ fn a_dequeued_job_comes_back_a_retry_later() {
 }
 
 #[test]
+fn a_job_that_nobody_had_counts_no_delivery_more_when_it_comes_back() {
+    let mut kit = Kit::new();
+    let dequeued = kit.add(&job());
+    assert_eq!(kit.dequeue(dequeued), 1);
+    let delayed = kit.add(&AddJob {
+        delay: Span::from_secs(2),
+        ..job()
+    });
+    assert_eq!(kit.working(delayed), Ok(10));
+    let taken = kit.add(&job());
+    assert_eq!(kit.take(), Some(taken));
+    kit.pass(10_501);
+    for id in [dequeued, delayed] {
+        assert_eq!(kit.state(id), Some(State::Queued));
+        assert_eq!(kit.counters(id), (0, 0));
+    }
+    assert_eq!(kit.counters(taken), (0, 1));
+    assert_eq!(kit.node.totals().stats.requeued, 1);
+    // Had once, it counts: taken off its queue or not.
+    assert_eq!(kit.dequeue(taken), 1);
+    kit.pass(10_501);
+    assert_eq!(kit.counters(taken), (0, 2));
+}
+
+#[test]
 fn an_at_most_once_job_is_never_put_back_once_delivered() {
     let mut kit = Kit::new();
     let id = kit.add(&at_most_once());
