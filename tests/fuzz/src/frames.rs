@@ -303,7 +303,7 @@ impl Run {
         self.linked.clear();
         let fx = &mut self.fx;
         self.node.connect_all(fx);
-        self.node.finish_load(Completeness::Complete, fx);
+        self.node.finish_load(self.now, Completeness::Complete, fx);
         "a restart"
     }
 
