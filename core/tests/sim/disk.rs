@@ -1,6 +1,7 @@
 //! Where a node's records go, and what is left of them after a crash.
 
 use crate::random::Random;
+use disque_checker::Lost;
 
 /// How the server writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +25,8 @@ pub enum Stop {
     Kill,
     /// The machine is gone; what was not synced may be lost.
     PowerLoss,
+    /// The machine is gone with its disk; who the node is, is known elsewhere.
+    Wiped,
 }
 
 /// What a restart finds.
@@ -41,8 +44,12 @@ pub struct Disk {
     snapshot: Vec<Vec<u8>>,
     snapshot_at: u64,
     log: Vec<Vec<u8>>,
+    /// When each batch of the log was written.
+    times: Vec<u64>,
     synced: u64,
     complete: bool,
+    /// What the last stop has cost.
+    pub lost: Lost,
 }
 
 impl Disk {
@@ -52,8 +59,10 @@ impl Disk {
             snapshot: Vec::new(),
             snapshot_at: 0,
             log: Vec::new(),
+            times: Vec::new(),
             synced: 0,
             complete: true,
+            lost: Lost::Nothing,
         }
     }
 
@@ -62,8 +71,9 @@ impl Disk {
         self.snapshot_at + self.log.len() as u64
     }
 
-    pub fn append(&mut self, batch: &[u8]) {
+    pub fn append(&mut self, batch: &[u8], at: u64) {
         self.log.push(batch.to_vec());
+        self.times.push(at);
         if self.policy == Policy::Always {
             self.sync();
         }
@@ -87,6 +97,7 @@ impl Disk {
         self.snapshot_at = self.written();
         self.snapshot = snapshot;
         self.log.clear();
+        self.times.clear();
         self.sync();
     }
 
@@ -94,23 +105,30 @@ impl Disk {
     pub fn stop(&mut self, stop: Stop, random: &mut Random) -> u64 {
         let written = self.written();
         let kept = match (self.policy, stop) {
-            (Policy::Nothing, _) => 0,
+            (Policy::Nothing, _) | (_, Stop::Wiped) => 0,
             // A clean stop has just written a snapshot.
             (Policy::Snapshots, _) => self.snapshot_at,
             (_, Stop::Clean | Stop::Kill) => written,
             (_, Stop::PowerLoss) => random.range(self.synced, written),
         };
         self.complete = match (self.policy, stop) {
-            (Policy::Nothing, _) => false,
+            (Policy::Nothing, _) | (_, Stop::Wiped) => false,
             (_, Stop::Clean) | (Policy::Always, _) => true,
             (Policy::EverySecond, stop) => stop == Stop::Kill,
             (Policy::Snapshots, _) => false,
         };
-        if self.policy == Policy::Nothing {
+        if self.policy == Policy::Nothing || stop == Stop::Wiped {
             self.snapshot.clear();
             self.snapshot_at = 0;
         }
-        self.log.truncate((kept - self.snapshot_at) as usize);
+        let left = (kept - self.snapshot_at) as usize;
+        self.lost = match self.times.get(left) {
+            _ if self.snapshot.is_empty() => Lost::All,
+            Some(&since) => Lost::Since(since),
+            None => Lost::Nothing,
+        };
+        self.log.truncate(left);
+        self.times.truncate(left);
         self.sync();
         kept
     }

@@ -27,6 +27,10 @@ pub enum Ending {
         next_round: u64,
         round: u64,
     },
+    /// In a replicated world: clients consume what there is, everywhere.
+    Draining { deadline: u64 },
+    /// All is settled, and goes from memory.
+    Emptying { deadline: u64 },
     /// A PAUSE was sent to all, and links are watched.
     Watching {
         until: u64,
@@ -63,12 +67,18 @@ impl World {
                 mut round,
             }) => match self.is_one_cluster() {
                 // What was sent before has arrived by then.
+                Ok(()) if self.profile.replicated => {
+                    self.drain_everywhere()?;
+                    Ending::Draining {
+                        deadline: self.drain_deadline(),
+                    }
+                }
                 Ok(()) if at >= self.quiet_from() => self.watch()?,
                 Err(why) if at >= deadline => {
                     return Err(format!("the nodes do not become one cluster: {why}"));
                 }
                 _ => {
-                    if at >= next_round && round < ROUNDS {
+                    if at >= next_round && round < ROUNDS && !self.profile.replicated {
                         self.forget_strangers()?;
                         round += 1;
                         next_round = at + 2 * timeout + 1_000;
@@ -80,6 +90,13 @@ impl World {
                     }
                 }
             },
+            Some(Ending::Draining { deadline }) => self.go_on_draining(deadline)?,
+            Some(Ending::Emptying { deadline }) if self.is_empty() || at >= deadline => {
+                self.look_at_all();
+                self.done = true;
+                return self.judge();
+            }
+            Some(Ending::Emptying { deadline }) => Ending::Emptying { deadline },
             Some(Ending::Watching {
                 until,
                 frames,
@@ -114,6 +131,7 @@ impl World {
         for node in nodes {
             self.site(node).refuses_until = 0;
             if self.site(node).node.is_some() {
+                self.let_go_of_consumers(node)?;
                 let waiting: Vec<_> = self.site(node).waiting.keys().copied().collect();
                 for waiter in waiting {
                     self.unblock(node, waiter)?;
@@ -121,6 +139,20 @@ impl World {
             }
         }
         Ok(())
+    }
+
+    fn go_on_draining(&mut self, deadline: u64) -> Result<Ending, String> {
+        if self.is_drained()? {
+            self.drained()?;
+            return Ok(Ending::Emptying {
+                deadline: self.forget_deadline(),
+            });
+        }
+        if self.now < deadline {
+            return Ok(Ending::Draining { deadline });
+        }
+        let left = self.what_is_left();
+        Err(self.judge().err().unwrap_or_default() + "not all is consumed in the end:" + &left)
     }
 
     fn all_run(&self) -> bool {
@@ -207,7 +239,7 @@ impl World {
     }
 
     /// Whether all members know each other and nobody else, and hear each other.
-    fn is_one_cluster(&self) -> Result<(), String> {
+    pub fn is_one_cluster(&self) -> Result<(), String> {
         if !self.all_run() {
             return Err("not all run".into());
         }
@@ -235,7 +267,7 @@ impl World {
             if inside.cluster().size() != members.len() {
                 return Err(format!("node {me} knows others: {:?}", members));
             }
-            if inside.ack_count() > 0 {
+            if inside.ack_count() > 0 && !self.profile.replicated {
                 return Err(format!("node {me} keeps {} acks", inside.ack_count()));
             }
             prints.insert(inside.cluster().fingerprint(inside.identity()));

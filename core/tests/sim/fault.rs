@@ -4,6 +4,8 @@ use crate::disk::Stop;
 use crate::oracle::history::{Settling, What};
 use crate::site::queue_name;
 use crate::world::{Event, World};
+use disque_checker::FaultKind;
+use disque_core::job::State;
 use disque_core::node::get::GetJob;
 use disque_core::queue::Pause;
 
@@ -29,15 +31,17 @@ impl World {
 
     pub fn fault(&mut self, node: usize) -> Result<(), String> {
         self.schedule_fault(node);
+        let alone = u64::from(!self.profile.replicated);
         let fault = self.random.weighted(&[
+            (1 - alone, Fault::Stop(Stop::Wiped)),
             (4, Fault::Stop(Stop::Kill)),
             (4, Fault::Stop(Stop::PowerLoss)),
             (2, Fault::Stop(Stop::Clean)),
             (4, Fault::Stall),
             (6, Fault::ClockJump),
             (3, Fault::Snapshot),
-            (1, Fault::Leaving),
-            (1, Fault::Flush),
+            (alone, Fault::Leaving),
+            (alone, Fault::Flush),
         ]);
         self.trace.line(format!("{:>9}   {fault:?}", ""));
         match fault {
@@ -46,12 +50,20 @@ impl World {
                 let ms = self.random.pick(&[50, 1_000, 20_000]);
                 let ms = self.random.range(1, ms);
                 self.site(node).stalled_until = self.now + ms;
+                self.fault_for(node, FaultKind::Pause, None, ms);
                 Ok(())
             }
             Fault::ClockJump => {
                 if self.profile.clock_jumps {
-                    let ms = self.random.pick(&[-3_600_000, 3_600_000, -1_500, 1_500]);
+                    // An hour back makes what a restart finds an hour late.
+                    let back = if self.profile.replicated {
+                        -10_000
+                    } else {
+                        -3_600_000
+                    };
+                    let ms = self.random.pick(&[back, 3_600_000, -1_500, 1_500]);
                     self.site(node).clocks.jump(ms);
+                    self.clock_set(node, ms);
                 }
                 Ok(())
             }
@@ -133,7 +145,7 @@ impl World {
             totals.blocked_clients,
             totals.job_bytes,
         );
-        if left != ([0; 5], 0, 0, 0) {
+        if left != ([0; State::COUNT], 0, 0, 0) {
             return Err(format!(
                 "at rest with (jobs, queues, clients, bytes) = {left:?}"
             ));

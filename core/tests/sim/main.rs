@@ -14,9 +14,11 @@
 
 mod client;
 mod disk;
+mod drain;
 mod ending;
 mod fault;
 mod guard;
+mod ledger;
 mod links;
 mod net;
 mod operator;
@@ -26,6 +28,7 @@ mod random;
 mod reach;
 mod site;
 mod trace;
+mod workers;
 mod world;
 
 use std::panic::{catch_unwind, AssertUnwindSafe};

@@ -5,6 +5,7 @@ use crate::guard::NEVER_WRITTEN;
 use crate::oracle::history::What;
 use crate::site::{host_of, queue_number, Site, PORT};
 use crate::world::{Event, World};
+use disque_checker::FaultKind;
 use disque_core::cluster::{Contact, PeerKey};
 use disque_core::message::{encode_header, read_answer, read_frame, Header, Message};
 use std::collections::{BTreeMap, VecDeque};
@@ -323,6 +324,7 @@ impl World {
     pub fn cut(&mut self, from: usize, to: usize, ms: u64) {
         let until = self.now + ms;
         self.net.cuts.insert((from, to), until);
+        self.fault_for(from, FaultKind::Cut, Some(to), ms);
     }
 
     /// Nothing that is late comes any more.

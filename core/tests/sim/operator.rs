@@ -6,6 +6,7 @@ use crate::oracle::history::What;
 use crate::profile::Profile;
 use crate::site::queue_name;
 use crate::world::{Event, World};
+use disque_checker::FaultKind;
 use disque_core::node::hex;
 use disque_core::queue::Pause;
 
@@ -44,7 +45,7 @@ impl World {
         self.random.range(0, self.sites.len() as u64 - 1) as usize
     }
 
-    fn other_site(&mut self, node: usize) -> usize {
+    pub fn other_site(&mut self, node: usize) -> usize {
         let count = self.sites.len();
         let step = self.random.range(1, count as u64 - 1) as usize;
         (node + step) % count
@@ -54,15 +55,16 @@ impl World {
     pub fn operate(&mut self, node: usize) -> Result<(), String> {
         self.schedule_operator();
         let drastic = u64::from(self.profile.drastic);
+        let alone = u64::from(!self.profile.replicated);
         let act = self.random.weighted(&[
-            (8, Act::Meet),
-            (4, Act::Broadcast),
-            (1, Act::Unwritten),
-            (3, Act::Leave),
+            (8 * alone, Act::Meet),
+            (4 * alone, Act::Broadcast),
+            (alone, Act::Unwritten),
+            (3 * alone, Act::Leave),
             (3 * drastic, Act::Forget),
             (drastic, Act::Reset),
             (drastic, Act::Replace),
-            (1, Act::Move),
+            (alone, Act::Move),
             (5, Act::CutOneWay),
             (3, Act::CutAnswers),
             (3, Act::Split),
@@ -81,6 +83,7 @@ impl World {
                 let other = self.other_site(node);
                 let ms = self.outage() + 4 * self.profile.settings.node_timeout_ms;
                 self.net.mutes.insert((node, other), self.now + ms);
+                self.fault_for(other, FaultKind::Cut, Some(node), ms);
                 Ok(())
             }
             Act::Split => self.split(),
@@ -141,6 +144,7 @@ impl World {
             Act::Refuse => {
                 let ms = self.outage();
                 self.site(node).refuses_until = self.now + ms;
+                self.fault_for(node, FaultKind::Refuse, None, ms);
                 Ok(())
             }
             _ => Ok(()),

@@ -37,7 +37,13 @@ pub struct Profile {
     pub latency: u64,
     /// Of a thousand answers, how many find their client gone.
     pub vanishing: u64,
+    /// Whether jobs have copies and go where they like: then what clients see is
+    /// judged for the cluster as a whole. Otherwise each node is judged alone.
+    pub replicated: bool,
 }
+
+/// Of a thousand clusters, how many are replicated. 0 switches them off.
+const REPLICATED: u64 = 500;
 
 impl Profile {
     pub fn new(random: &mut Random) -> Profile {
@@ -57,6 +63,7 @@ impl Profile {
             default_replicate: if nodes == 1 { 3 } else { 1 },
             ..Settings::default()
         };
+        let replicated = nodes > 1 && random.chance(replicated());
         let clients = random.range(2, 9) as usize;
         let end = match nodes {
             1 => random.pick(&[5_000, 30_000, 120_000, 1_000_000]),
@@ -65,7 +72,7 @@ impl Profile {
         let acts = random.pick(&[2, 5, 10, 30]);
         let actions = random.range(100, 400);
         let fault_count = random.pick(&[0, 0, 2, 5, 10, 25]);
-        Profile {
+        let mut profile = Profile {
             nodes,
             policy: Profile::any_policy(random),
             operator_pace: end / acts,
@@ -82,7 +89,21 @@ impl Profile {
             timer_lateness: random.pick(&[0, 0, 1, 20]),
             slice: random.pick(&[1, 2, 10, 1_000]),
             vanishing: random.pick(&[0, 30, 200]),
+            replicated,
+        };
+        if replicated {
+            profile.replicate();
         }
+        profile
+    }
+
+    /// Restricts a run to what is promised of the whole cluster.
+    fn replicate(&mut self) {
+        self.settings.max_memory = 0;
+        self.settings.deliver_after_crash = false;
+        self.drastic = false;
+        self.clients += 2 * self.nodes;
+        self.queues += 1;
     }
 
     /// How a server writes.
@@ -103,6 +124,11 @@ impl Profile {
     /// More frames than a node sends to another one in a second: heartbeats,
     /// PINGs, and what attempts to connect and acts of operators cost.
     pub fn frames_per_second(&self) -> u64 {
-        1_000 / self.beat_ms() + 3_000 / self.settings.node_timeout_ms + 30
+        let copies = if self.replicated { 5_000 } else { 0 };
+        1_000 / self.beat_ms() + 3_000 / self.settings.node_timeout_ms + 30 + copies
     }
+}
+
+fn replicated() -> u64 {
+    crate::number(["DISQUE_SIM_REPLICATED"; 2]).unwrap_or(REPLICATED)
 }

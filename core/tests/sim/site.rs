@@ -6,6 +6,7 @@ use crate::links::Link;
 use crate::oracle::checker::Checker;
 use crate::oracle::history::{Call, Delivery, Told};
 use crate::random::Random;
+use crate::workers::Pending;
 use disque_core::clock::Now;
 use disque_core::cluster::PeerKey;
 use disque_core::effects::{Answer, Delivered, Effects, WaiterId};
@@ -74,6 +75,10 @@ pub struct Site {
     pub settings: Settings,
     pub fx: Effects,
     pub waiting: BTreeMap<WaiterId, Waiting>,
+    /// The same in a replicated world.
+    pub pending: BTreeMap<WaiterId, Pending>,
+    /// The stop that is not over, as the ledger knows it.
+    pub stopped: Option<u64>,
     /// When the timer is set to go off.
     pub armed: Option<u64>,
     /// Nothing happens at the node until then.
@@ -139,6 +144,8 @@ impl Site {
             settings,
             fx: Effects::new(),
             waiting: BTreeMap::new(),
+            pending: BTreeMap::new(),
+            stopped: None,
             armed: None,
             stalled_until: 0,
             session: 0,
@@ -229,7 +236,7 @@ impl Site {
         if self.disk.load().is_none() {
             self.snapshot(at);
         }
-        self.write();
+        self.write(at);
         Ok(complete)
     }
 
@@ -271,10 +278,10 @@ impl Site {
     }
 
     /// Writes the records of the last calls; returns their bytes.
-    pub fn write(&mut self) -> &[u8] {
+    pub fn write(&mut self, at: u64) -> &[u8] {
         let bytes = self.fx.records.bytes();
         if !bytes.is_empty() {
-            self.disk.append(bytes);
+            self.disk.append(bytes, at);
         }
         bytes
     }
@@ -284,8 +291,8 @@ impl Site {
         let node = self.node.as_ref().expect("the node is up");
         let told = |answer: &Answer| match answer {
             Answer::Jobs(delivered) => Told::Jobs(read(node, &self.fx, *delivered)),
+            Answer::Added(id) => Told::Added(*id),
             Answer::Null => Told::Null,
-            Answer::Added(id) => panic!("{id} was waited for"),
             Answer::Error(error) => Told::Error(error.clone()),
         };
         let answers = self.fx.answers.iter();

@@ -7,12 +7,14 @@
 use crate::client::{Client, Step};
 use crate::disk::Stop;
 use crate::ending::Ending;
+use crate::ledger::Ledger;
 use crate::net::{Net, SocketId, Way};
 use crate::oracle::history::{Call, Entry, Told, What};
 use crate::profile::Profile;
 use crate::random::Random;
 use crate::site::{queue_name, Site};
 use crate::trace::Trace;
+use crate::workers::Deed;
 use disque_core::clock::Now;
 use disque_core::cluster::PeerKey;
 use disque_core::effects::Effects;
@@ -29,6 +31,12 @@ pub enum Event {
     Act(usize),
     /// A client has done its work on a job.
     Work(usize, JobId, Step),
+    /// A worker of a replicated world has done its work on a job.
+    Deed(JobId, Deed),
+    /// In a replicated world that is drained a client waits on a queue.
+    Thirst(usize),
+    /// Whether the nodes of a replicated world are one cluster is looked at.
+    Watch,
     /// The node's timer.
     Wake,
     /// The second of `appendfsync everysec` is over.
@@ -95,6 +103,8 @@ pub struct World {
     pub sites: BTreeMap<usize, Site>,
     pub clients: Vec<Client>,
     pub trace: Trace,
+    /// What clients and faults of a replicated world do.
+    pub ledger: Ledger,
     pub net: Net,
     pub ending: Option<Ending>,
     /// Whether a server has come up at another address: only one does, or two
@@ -127,8 +137,11 @@ impl World {
             (number, Site::new(number, policy, settings, &mut random))
         };
         let sites = (0..profile.nodes).map(&mut site).collect();
-        let mut client = |_| Client {
-            node: random.range(0, profile.nodes as u64 - 1) as usize,
+        let mut client = |number| Client {
+            node: match profile.replicated {
+                true => number % profile.nodes,
+                false => random.range(0, profile.nodes as u64 - 1) as usize,
+            },
             waiting: None,
         };
         World {
@@ -140,6 +153,7 @@ impl World {
             profile,
             now: 0,
             trace,
+            ledger: Ledger::default(),
             ending: None,
             moved: false,
             next_call: 1,
@@ -157,18 +171,16 @@ impl World {
         for node in nodes {
             self.tell_started(node)?;
             self.start(node)?;
-            self.schedule_fault(node);
-            if node > 0 && self.random.chance(900) {
+            if node > 0 && (self.profile.replicated || self.random.chance(900)) {
                 let soon = self.random.range(0, 2_000);
                 self.schedule(node, soon, Event::Meet(node - 1));
             }
             self.schedule(node, 0, Event::Look);
         }
-        self.schedule_operator();
-        self.schedule(0, self.profile.end, Event::Drain);
-        for client in 0..self.clients.len() {
-            let soon = self.random.range(0, self.profile.pace);
-            self.schedule(self.clients[client].node, soon, Event::Act(client));
+        if self.profile.replicated {
+            self.schedule(0, 0, Event::Watch);
+        } else {
+            self.begin();
         }
         let mut events = 0;
         while !self.done {
@@ -183,6 +195,19 @@ impl World {
             }
         }
         Ok(())
+    }
+
+    /// Clients, operators and faults begin.
+    pub fn begin(&mut self) {
+        for node in 0..self.sites.len() {
+            self.schedule_fault(node);
+        }
+        self.schedule_operator();
+        self.schedule(0, self.profile.end, Event::Drain);
+        for client in 0..self.clients.len() {
+            let soon = self.random.range(0, self.profile.pace);
+            self.schedule(self.clients[client].node, soon, Event::Act(client));
+        }
     }
 
     /// Lets something happen in `ms`.
@@ -207,10 +232,14 @@ impl World {
             .line(format!("{:>9} node {node} {event:?}", self.now));
         let up = self.site(node).node.is_some();
         match event {
+            Event::Act(client) if self.profile.replicated => self.act_worker(client)?,
             Event::Act(client) => self.act(client)?,
             Event::Work(client, id, step) if up && self.ending.is_none() => {
                 self.work(client, id, step)?
             }
+            Event::Deed(id, deed) => self.work_done(node, id, deed)?,
+            Event::Thirst(queue) if up => self.drain_queue(node, queue)?,
+            Event::Watch => self.watch_over()?,
             Event::Wake if up => self.wake(node)?,
             Event::Undeliver(session, receipts) if up && session == self.site(node).session => {
                 self.undeliver(node, &receipts)?
@@ -265,7 +294,7 @@ impl World {
     pub fn write(&mut self, node: usize) {
         let site = self.sites.get_mut(&node).expect("a node of this world");
         let synced = site.disk.is_synced();
-        self.trace.bytes(site.write());
+        self.trace.bytes(site.write(self.now));
         site.fx.records.clear();
         if synced && !site.disk.is_synced() {
             self.schedule(node, 1_000, Event::Sync);
@@ -274,6 +303,10 @@ impl World {
 
     /// Tells the checker what happened.
     pub fn tell(&mut self, node: usize, what: What) -> Result<(), String> {
+        if self.profile.replicated {
+            // The ledger has what clients see.
+            return Ok(());
+        }
         let at = self.now;
         let site = self.site(node);
         let entry = Entry {
@@ -309,6 +342,10 @@ impl World {
         let answers = site.take_answers();
         site.fx.clear();
         for (id, told) in answers {
+            if self.profile.replicated {
+                self.answer_worker(node, id, told)?;
+                continue;
+            }
             let Some(waiting) = self.site(node).waiting.remove(&id) else {
                 return Err(format!("{id:?} is answered, and does not wait"));
             };
@@ -362,9 +399,10 @@ impl World {
         self.check_reach(node)?;
         let site = self.site(node);
         let inside = site.node.as_ref().expect("it is up");
-        let registered = inside.totals().blocked_clients;
-        if registered != site.waiting.len() {
-            let known = site.waiting.len();
+        let totals = inside.totals();
+        let registered = totals.blocked_clients + totals.waiting_producers;
+        let known = site.waiting.len() + site.pending.len();
+        if registered != known {
             return Err(format!(
                 "{registered} clients wait in the node, {known} outside"
             ));
@@ -409,6 +447,7 @@ impl World {
         if !std::mem::take(&mut self.site(node).is_new) {
             self.tell(node, What::Restarted { complete })?;
         }
+        self.end_stop(node);
         self.answer(node)
     }
 
@@ -423,11 +462,12 @@ impl World {
         let kept = site.disk.stop(stop, &mut self.random);
         site.identities.retain(|(log, _)| *log <= kept);
         site.node = None;
-        site.is_silent = stop == Stop::PowerLoss;
+        site.is_silent = matches!(stop, Stop::PowerLoss | Stop::Wiped);
+        let lost = site.disk.lost;
         site.fx.clear();
         site.waiting.clear();
         site.armed = None;
-        if stop == Stop::PowerLoss {
+        if site.is_silent {
             site.clocks.reboot(&mut self.random);
         }
         for client in &mut self.clients {
@@ -435,6 +475,8 @@ impl World {
                 client.waiting = None;
             }
         }
+        self.cut_off_workers(node);
+        self.begin_stop(node, lost);
         self.end_connections(node);
         let down = self.random.range(1, 5_000);
         self.schedule(node, down, Event::Restart);

@@ -9,7 +9,7 @@ pub struct Span {
     pub kind: FaultKind,
     pub node: String,
     pub lost: Lost,
-    pub jump: u64,
+    pub jump: i64,
     pub from: u64,
     /// `u64::MAX` while it lasts.
     pub to: u64,
@@ -45,7 +45,7 @@ impl Faults {
                         kind: fault.kind,
                         node: event.node.clone().unwrap_or_default(),
                         lost: fault.lost,
-                        jump: fault.jump.unwrap_or(0).unsigned_abs(),
+                        jump: fault.jump.unwrap_or(0),
                         from: event.t,
                         to: if lasts { u64::MAX } else { event.t },
                     });
@@ -121,12 +121,21 @@ impl Faults {
 
     /// How far clocks that were set may put off what a node had written down.
     pub fn clock_error(&self, to: u64) -> u64 {
+        self.sum_of_jumps(to, |jump| jump.unsigned_abs())
+    }
+
+    /// The same of clocks that were set back: what is due comes later.
+    pub fn clock_delay(&self, to: u64) -> u64 {
+        self.sum_of_jumps(to, |jump| jump.min(0).unsigned_abs())
+    }
+
+    fn sum_of_jumps(&self, to: u64, size: impl Fn(i64) -> u64) -> u64 {
         let before = || self.spans.iter().filter(move |span| span.from <= to);
         // Without a restart no deadline goes through a wall clock.
         if !before().any(|span| span.kind == FaultKind::Kill) {
             return 0;
         }
-        before().map(|span| span.jump).sum()
+        before().map(|span| size(span.jump)).sum()
     }
 }
 

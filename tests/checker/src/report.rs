@@ -102,6 +102,8 @@ pub struct Summary {
     pub at_most_once: u64,
     /// Deliveries before the DELAY of a NACK that a fault explains.
     pub early_after_nack: u64,
+    /// Deliveries after the TTL that a fault explains.
+    pub late_after_fault: u64,
     /// Faults by kind.
     pub faults: BTreeMap<FaultKind, u64>,
     /// Whether everything was consumed in the end: otherwise nothing is said of

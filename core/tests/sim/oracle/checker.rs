@@ -248,6 +248,9 @@ impl Checker {
                 demand!(self.forgotten, WrongAnswer, "call {call} got FORGOTTEN");
                 Ok(())
             }
+            Told::Added(id) => {
+                Err(Kind::WrongAnswer.because(format!("call {call} was told that it added {id}")))
+            }
             Told::Error(error) => {
                 Err(Kind::WrongAnswer.because(format!("call {call} got {error}")))
             }

@@ -51,6 +51,8 @@ pub struct Wanted {
 #[derive(Clone, Debug)]
 pub enum Told {
     Jobs(Vec<Delivery>),
+    /// The id of the job that it added.
+    Added(JobId),
     Null,
     Error(Error),
 }

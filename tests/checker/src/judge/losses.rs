@@ -46,29 +46,31 @@ impl Judge<'_> {
         if job.may_be_settled() {
             return Some(Excuse::Settled);
         }
-        if job.at_most_once() {
-            return self.excuse_at_most_once(job, drained);
+        if let Some(excuse) = self.may_be_gone(job, drained) {
+            return Some(excuse);
         }
         let error = self.faults.clock_error(drained);
         // Its copies may have been made when it was sent.
         let expires = job.from.saturating_add(job.want.ttl);
-        if expires <= drained.saturating_add(self.limits.slack + error) {
-            return Some(Excuse::Expired);
+        let is_over = expires <= drained.saturating_add(self.limits.slack + error);
+        is_over.then_some(Excuse::Expired)
+    }
+
+    /// Why no node may have had a job any more.
+    pub fn may_be_gone(&self, job: &Job, by: u64) -> Option<Excuse> {
+        match job.at_most_once() {
+            true => self.excuse_at_most_once(job, by),
+            false => self.lost_all_copies(job).then_some(Excuse::HoldersLost),
         }
-        self.lost_all_copies(job).then_some(Excuse::HoldersLost)
     }
 
     /// One delivery at most: whatever goes wrong on its way may cost it, and a
     /// client that did not see it.
-    fn excuse_at_most_once(&self, job: &Job, drained: u64) -> Option<Excuse> {
-        let expires = job.from.saturating_add(job.want.ttl);
-        if expires <= drained {
-            return Some(Excuse::Expired);
-        }
+    fn excuse_at_most_once(&self, job: &Job, by: u64) -> Option<Excuse> {
         let unseen = self.record.unseen.get(&job.queue);
         let unseen = unseen.is_some_and(|unseen| unseen.iter().any(|&(_, to)| to >= job.from));
         let taken = !job.deliveries.is_empty() || unseen || job.first(Op::Nack).is_some();
-        let disturbed = self.faults.disturb(job.from, drained, self.limits.settle);
+        let disturbed = self.faults.disturb(job.from, by, self.limits.settle);
         (taken || disturbed).then_some(Excuse::AtMostOnce)
     }
 

@@ -70,7 +70,16 @@ impl Judge<'_> {
                 let text = format!("{} came before {due}", job.name());
                 self.report.violate(Class::Early, delivery.t, text);
             }
-            if job.expires().saturating_add(slack) < delivery.t {
+            if job.expires().saturating_add(slack + self.limits.spread) < delivery.t {
+                // A node that stood still, a message that came late: its time
+                // stood still as well.
+                if self
+                    .faults
+                    .disturb(job.from, delivery.t, self.limits.settle)
+                {
+                    self.report.summary.late_after_fault += 1;
+                    continue;
+                }
                 let text = format!("{} came after {}", job.name(), job.expires());
                 self.report.violate(Class::Expired, delivery.t, text);
             }

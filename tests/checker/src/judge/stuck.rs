@@ -33,7 +33,9 @@ impl Judge<'_> {
         let settled = commands.filter(|command| settling.contains(&command.op));
         let settled = settled.map(|command| command.from).min();
         let over = settled.unwrap_or(u64::MAX).min(self.record.end);
-        let over = over.min(job.from.saturating_add(job.want.ttl));
+        // A clock that was set ahead ends it sooner, at a restart.
+        let expires = job.from.saturating_add(job.want.ttl);
+        let over = over.min(expires.saturating_sub(self.faults.clock_error(over)));
         let first = (job.to.saturating_add(job.want.delay), job.node.as_str());
         let again = job.deliveries.iter().map(|delivery| {
             let after = job.commands.iter().filter(|c| c.from >= delivery.t);
@@ -45,10 +47,15 @@ impl Judge<'_> {
         let again = again.filter(|_| !job.at_most_once());
         let ends = job.deliveries.iter().map(|delivery| delivery.t);
         let starts = std::iter::once(first).chain(again);
-        let ends = ends.chain([over]);
+        // A job that does not come again may be gone.
+        let is_gone = self.may_be_gone(job, over).is_some();
+        let ends = ends.chain((!is_gone).then_some(over));
         starts
             .zip(ends)
-            .map(|((from, node), to)| (node, (from, to.min(over))))
+            .map(|((from, node), to)| {
+                let from = from.saturating_add(self.faults.clock_delay(to));
+                (node, (from, to.min(over)))
+            })
             .filter(|(_, (from, to))| from < to)
             .collect()
     }

@@ -176,6 +176,11 @@ impl Story {
         self
     }
 
+    pub fn pause(&mut self, node: &str) -> &mut Story {
+        self.fault(FaultKind::Pause, node);
+        self
+    }
+
     pub fn set_clock(&mut self, node: &str, jump: i64) -> &mut Story {
         self.fault(FaultKind::Clock, node).jump = Some(jump);
         self.events.last_mut().unwrap().phase = Phase::Info;

@@ -1,6 +1,7 @@
 //! Clients that wait beside a job.
 
 use crate::story::{Story, RETRY};
+use crate::LATER;
 use disque_checker::{Class, Lost, Served};
 
 #[test]
@@ -62,6 +63,25 @@ fn a_fault_gives_time_for_a_while() {
         let job = story.at(10).add("a");
         story.at(1_000).end();
         story.at(at).deliver("b", &job);
+        match is_stuck {
+            true => drop(story.broken(Class::Stuck)),
+            false => drop(story.sound()),
+        }
+    }
+}
+
+#[test]
+fn nobody_waits_beside_a_job_that_is_gone() {
+    for (lost, is_stuck) in [(Lost::Nothing, true), (Lost::All, false)] {
+        let mut story = Story::new();
+        story.want.ttl = 40_000;
+        story.at(0).get("a");
+        story.at(10).cut("a", "b");
+        story.add("a");
+        story.at(20).kill("a", lost);
+        story.at(30).heal();
+        story.at(40).get("a");
+        story.at(LATER).drained();
         match is_stuck {
             true => drop(story.broken(Class::Stuck)),
             false => drop(story.sound()),

@@ -44,6 +44,32 @@ fn nothing_comes_after_its_ttl() {
 }
 
 #[test]
+fn a_node_that_stood_still_may_give_what_is_over() {
+    let mut story = Story::new();
+    let job = story.at(0).add("a");
+    story.at(TTL - 10).pause("a").at(TTL + 990).end();
+    let report = story.at(TTL + 1_000).deliver("a", &job).sound();
+    assert_eq!(report.summary.late_after_fault, 1);
+}
+
+#[test]
+fn a_restart_under_a_clock_that_was_set_back_may_take_longer() {
+    for (jump, is_stuck) in [(-20_000, false), (20_000, true)] {
+        let mut story = Story::new();
+        story.want.delay = 1_000;
+        let job = story.at(0).add("a");
+        story.at(10).set_clock("a", jump);
+        story.at(20).kill("a", Lost::Nothing).at(30).end();
+        story.get("a");
+        story.at(20_000).deliver("a", &job);
+        match is_stuck {
+            true => drop(story.broken(Class::Stuck)),
+            false => drop(story.sound()),
+        }
+    }
+}
+
+#[test]
 fn a_restart_under_a_clock_that_was_set_may_keep_a_job_longer() {
     let mut story = Story::new();
     let job = story.at(0).add("a");

@@ -1,0 +1,178 @@
+//! What clients of a replicated world see and what goes wrong, as a history for
+//! the checker of clusters.
+
+use crate::world::{Event, World};
+use disque_checker::{check, Event as Line, Fault, FaultKind, Limits, Lost, Op, Phase, Served};
+use disque_core::job_id::JobId;
+use std::collections::BTreeSet;
+
+/// How often it is looked at whether the nodes are one cluster, in ms.
+const WATCH_MS: u64 = 100;
+
+/// The history of a run.
+#[derive(Default)]
+pub struct Ledger {
+    lines: Vec<Line>,
+    calls: u64,
+    /// Every job that was heard of.
+    pub ids: BTreeSet<JobId>,
+    /// How far clocks were set back, in all.
+    pub set_back: u64,
+    /// The fault that lasts while the nodes are not one cluster.
+    apart: Option<u64>,
+    /// Whether they have been one.
+    has_begun: bool,
+}
+
+/// How a node is called.
+pub fn name(node: usize) -> String {
+    format!("n{node}")
+}
+
+impl World {
+    /// A number for a call.
+    pub fn next_line(&mut self) -> u64 {
+        self.ledger.calls += 1;
+        self.ledger.calls
+    }
+
+    /// An event of a call at a node, now.
+    pub fn line(&self, node: usize, call: u64, phase: Phase, op: Op) -> Line {
+        Line::new(self.now, call, phase, op).at(name(node))
+    }
+
+    /// Writes an event down.
+    pub fn note(&mut self, line: Line) {
+        self.trace.line(format!("{:>9}   {}", "", line.to_line()));
+        self.ledger.lines.push(line);
+    }
+
+    fn begin_fault(&mut self, node: usize, fault: Fault) -> Option<u64> {
+        if !self.profile.replicated {
+            return None;
+        }
+        let call = self.next_line();
+        let mut line = self.line(node, call, Phase::Invoke, Op::Fault);
+        line.fault = Some(fault);
+        self.note(line);
+        Some(call)
+    }
+
+    /// Something goes wrong for some time.
+    pub fn fault_for(&mut self, node: usize, kind: FaultKind, to: Option<usize>, ms: u64) {
+        let fault = Fault {
+            kind,
+            to: to.map(name),
+            lost: Lost::Nothing,
+            jump: None,
+        };
+        if let Some(call) = self.begin_fault(node, fault) {
+            let mut end = self.line(node, call, Phase::Ok, Op::Fault);
+            end.t += ms;
+            self.note(end);
+        }
+    }
+
+    /// A clock was set.
+    pub fn clock_set(&mut self, node: usize, jump: i64) {
+        let fault = Fault {
+            kind: FaultKind::Clock,
+            to: None,
+            lost: Lost::Nothing,
+            jump: Some(jump),
+        };
+        if self.begin_fault(node, fault).is_some() {
+            self.ledger.set_back += jump.min(0).unsigned_abs();
+        }
+    }
+
+    /// A node stops, and has lost this.
+    pub fn begin_stop(&mut self, node: usize, lost: Lost) {
+        let fault = Fault {
+            kind: FaultKind::Kill,
+            to: None,
+            lost,
+            jump: None,
+        };
+        let call = self.begin_fault(node, fault);
+        self.site(node).stopped = call;
+    }
+
+    /// It is back.
+    pub fn end_stop(&mut self, node: usize) {
+        if let Some(call) = self.site(node).stopped.take() {
+            let line = self.line(node, call, Phase::Ok, Op::Fault);
+            self.note(line);
+        }
+    }
+
+    /// Looks whether the nodes are one cluster. While they are not, something is
+    /// wrong, whatever it is. Clients begin when they are for the first time.
+    pub fn watch_over(&mut self) -> Result<(), String> {
+        let is_one = self.is_one_cluster();
+        match (&is_one, self.ledger.apart) {
+            (Err(_), None) => {
+                let fault = Fault {
+                    kind: FaultKind::Rough,
+                    to: None,
+                    lost: Lost::Nothing,
+                    jump: None,
+                };
+                self.ledger.apart = self.begin_fault(0, fault);
+            }
+            (Ok(()), Some(call)) => {
+                self.ledger.apart = None;
+                let line = self.line(0, call, Phase::Ok, Op::Fault);
+                self.note(line);
+            }
+            _ => {}
+        }
+        if !self.ledger.has_begun {
+            match is_one {
+                Ok(()) => {
+                    self.ledger.has_begun = true;
+                    self.look_at_all();
+                    self.begin();
+                }
+                Err(why) if self.now > 60_000 => {
+                    return Err(format!("no cluster comes to be: {why}"));
+                }
+                Err(_) => {}
+            }
+        }
+        self.schedule(0, WATCH_MS, Event::Watch);
+        Ok(())
+    }
+
+    /// Judges what was written down.
+    pub fn judge(&mut self) -> Result<(), String> {
+        let report = check(&self.ledger.lines, &self.limits());
+        if let Ok(path) = std::env::var("DISQUE_SIM_HISTORY") {
+            let lines = self.ledger.lines.iter();
+            let text: String = lines.map(|line| line.to_line() + "\n").collect();
+            std::fs::write(path, text).map_err(|error| error.to_string())?;
+        }
+        self.trace.line(format!("{:?}", report.summary));
+        match report.violations.is_empty() {
+            true => Ok(()),
+            false => Err(report.to_string()),
+        }
+    }
+
+    fn limits(&self) -> Limits {
+        let timeout = self.profile.settings.node_timeout_ms;
+        Limits {
+            // What clients get is written down at once.
+            slack: 5,
+            spread: 500 + 6 * self.profile.latency,
+            settle: 5_000 + 3 * timeout + WATCH_MS,
+            repair: 10_000,
+            stuck: 1_000,
+            stuck_after_fault: 2_000 + 3 * timeout,
+            stuck_retry_cap: u64::MAX,
+            retry_spread: 500,
+            served: Served::WhereQueued((0..self.profile.nodes).map(name).collect()),
+            memory: u64::MAX,
+        }
+    }
+}

@@ -1,0 +1,398 @@
+//! Producers and consumers of a replicated world: they know queues and nodes,
+//! and nothing of where a job lies.
+
+use crate::oracle::history::{Delivery, Told};
+use crate::site::{queue_name, read};
+use crate::world::{Event, World};
+use disque_checker::{body, event::phase_of_refusal, Op, Phase, Want};
+use disque_core::effects::WaiterId;
+use disque_core::error::Error;
+use disque_core::job_id::JobId;
+use disque_core::node::add::{AddJob, Added, Sync};
+use disque_core::node::get::{GetJob, Receipt};
+use disque_core::node::inspect::Shown;
+use disque_core::node::requeue::Counter;
+use disque_core::span::Span;
+
+/// The queue whose jobs are settled by FASTACK.
+const FAST: usize = 0;
+/// How long a client that finds no server waits before it tries another, in ms.
+const TRY_AGAIN: u64 = 300;
+
+/// A call that waits for its answer.
+#[derive(Clone, Copy)]
+pub struct Pending {
+    /// The number of the call in the ledger.
+    call: u64,
+    /// Who waits; nobody in particular when all is drained.
+    client: Option<usize>,
+    op: Op,
+}
+
+impl Pending {
+    /// Whether it is a GETJOB.
+    pub fn is_consumer(&self) -> bool {
+        self.op == Op::Get
+    }
+}
+
+/// What a consumer does when it is done with a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deed {
+    Ack,
+    FastAck,
+    Nack,
+    /// WORKING, and an ACKJOB later.
+    Work,
+}
+
+impl World {
+    /// A client does something, and something else later.
+    pub fn act_worker(&mut self, client: usize) -> Result<(), String> {
+        if self.draining {
+            return Ok(());
+        }
+        let again = self.random.range(1, 2 * self.profile.pace);
+        let node = self.clients[client].node;
+        self.schedule(node, again, Event::Act(client));
+        if !self.is_serving(node) {
+            return Ok(());
+        }
+        if let Some(waiter) = self.clients[client].waiting {
+            return match self.random.chance(100) {
+                true => self.hang_up(node, waiter),
+                false => Ok(()),
+            };
+        }
+        let hunger = if self.profile.hungry { 700 } else { 500 };
+        match self.random.chance(hunger) {
+            true => self.ask(client),
+            false => self.produce(client),
+        }
+    }
+
+    fn produce(&mut self, client: usize) -> Result<(), String> {
+        let node = self.clients[client].node;
+        let queue = self.random.range(0, self.profile.queues as u64 - 1) as usize;
+        let (name, random) = (queue_name(queue), &mut self.random);
+        let retry = random.pick(&[0, 200, 1_000, 3_000, 3_000, 20_000]);
+        let replicate = match retry {
+            0 => 1,
+            _ => random.range(1, self.profile.nodes as u64) as u16,
+        };
+        let some = random.range(0, u64::from(replicate)) as u16;
+        let sync = random.pick(&[None, None, None, Some(Sync::Copies(0))]);
+        let sync = random.pick(&[
+            sync,
+            sync,
+            Some(Sync::Copies(some)),
+            Some(Sync::AllBut(some)),
+        ]);
+        let delay = random.pick(&[0, 0, 0, 0, 0, 0, 500, 3_000]);
+        let ttl = random.pick(&[10_000, 600_000, 86_400_000, 86_400_000]);
+        let timeout_ms = random.pick(&[0, 50, 500, 5_000]);
+        let call = self.next_line();
+        let body = body::make(1, client as u64, call, &format!("R{replicate}"));
+        let copies = match sync {
+            None => replicate,
+            Some(Sync::Copies(n)) => n,
+            Some(Sync::AllBut(n)) => replicate - n,
+        };
+        let mut line = self.line(node, call, Phase::Invoke, Op::Add);
+        line = line.queue(text(&name)).body(&body);
+        line.want = Some(Want {
+            replicate: replicate.into(),
+            sync: copies.into(),
+            retry,
+            ttl,
+            delay,
+        });
+        self.note(line);
+        let add = AddJob {
+            queue: &name,
+            body: body.as_bytes(),
+            timeout_ms,
+            replicate: Some(replicate),
+            sync,
+            delay: Span::from_ms(delay),
+            retry: Some(Span::from_ms(retry)),
+            ttl: Span::from_ms(ttl),
+            max_len: None,
+        };
+        let added = self.call(node, |node, now, fx| node.add_job(now, &add, true, fx));
+        match added {
+            Ok(Added::Done(id)) => self.note_added(node, call, id),
+            Ok(Added::Waits { id, waiter }) => {
+                self.ledger.ids.insert(id);
+                self.wait_for(node, waiter, call, Some(client), Op::Add);
+            }
+            Err(error) => self.note_refused(node, call, &error, false),
+        }
+        self.over(node)
+    }
+
+    fn note_added(&mut self, node: usize, call: u64, id: JobId) {
+        self.ledger.ids.insert(id);
+        let line = self.line(node, call, Phase::Ok, Op::Add);
+        self.note(line.job(id.to_string()));
+    }
+
+    fn note_refused(&mut self, node: usize, call: u64, error: &Error, waited: bool) {
+        let error = error.to_string();
+        let phase = phase_of_refusal(&error, waited);
+        let line = self.line(node, call, phase, Op::Add);
+        self.note(line.error(error));
+    }
+
+    fn wait_for(
+        &mut self,
+        node: usize,
+        waiter: WaiterId,
+        call: u64,
+        client: Option<usize>,
+        op: Op,
+    ) {
+        let pending = Pending { call, client, op };
+        self.site(node).pending.insert(waiter, pending);
+        if let Some(client) = client {
+            self.clients[client].waiting = Some(waiter);
+        }
+    }
+
+    /// A command is over: who waits is served, and all is written down.
+    fn over(&mut self, node: usize) -> Result<(), String> {
+        let slice = self.profile.slice;
+        self.call(node, |node, now, fx| node.serve(now, slice, fx));
+        self.write(node);
+        self.answer(node)
+    }
+
+    fn ask(&mut self, client: usize) -> Result<(), String> {
+        let queue = self.random.range(0, self.profile.queues as u64 - 1) as usize;
+        let node = self.clients[client].node;
+        let name = queue_name(queue);
+        let get = GetJob {
+            queues: std::iter::once(name.as_slice()).collect(),
+            count: self.random.pick(&[1, 1, 1, 3]),
+            nohang: self.random.chance(200),
+            timeout_ms: self.random.pick(&[None, Some(1_000), Some(30_000)]),
+            with_counters: false,
+        };
+        self.get_or_wait(node, &get, Some(client))
+    }
+
+    /// GETJOB from its one queue.
+    pub fn get_or_wait(
+        &mut self,
+        node: usize,
+        get: &GetJob<'_>,
+        client: Option<usize>,
+    ) -> Result<(), String> {
+        let call = self.next_line();
+        let line = self.line(node, call, Phase::Invoke, Op::Get);
+        self.note(line.queue(text(get.queues[0])));
+        let jobs = self.call(node, |node, now, fx| {
+            let delivered = node.get_jobs(now, get, fx)?;
+            Some(read(node, fx, delivered))
+        });
+        self.write(node);
+        self.answer(node)?;
+        let pending = Pending {
+            call,
+            client,
+            op: Op::Get,
+        };
+        match jobs {
+            Some(jobs) => self.received(node, pending, jobs),
+            None if get.nohang => self.note_nothing(node, call, "null"),
+            None => match self.call(node, |node, now, _| node.block(now, get)) {
+                Ok(waiter) => self.wait_for(node, waiter, call, client, Op::Get),
+                Err(error) => self.note_nothing(node, call, &error.to_string()),
+            },
+        }
+        Ok(())
+    }
+
+    fn note_nothing(&mut self, node: usize, call: u64, why: &str) {
+        let line = self.line(node, call, Phase::Fail, Op::Get);
+        self.note(line.error(why));
+    }
+
+    /// What a client that waited is told.
+    pub fn answer_worker(&mut self, node: usize, id: WaiterId, told: Told) -> Result<(), String> {
+        let Some(pending) = self.site(node).pending.remove(&id) else {
+            return Err(format!("{id:?} is answered, and does not wait"));
+        };
+        if let Some(client) = pending.client {
+            self.clients[client].waiting = None;
+        }
+        match (pending.op, told) {
+            (Op::Get, Told::Jobs(jobs)) => self.received(node, pending, jobs),
+            (Op::Get, Told::Null) => self.note_nothing(node, pending.call, "null"),
+            (Op::Get, Told::Error(error)) => {
+                self.note_nothing(node, pending.call, &error.to_string())
+            }
+            (Op::Add, Told::Added(id)) => self.note_added(node, pending.call, id),
+            (Op::Add, Told::Error(error)) => self.note_refused(node, pending.call, &error, true),
+            (op, told) => return Err(format!("{op:?} was told {told:?}")),
+        }
+        Ok(())
+    }
+
+    /// Jobs have come for a client; or it was gone before they came.
+    fn received(&mut self, node: usize, pending: Pending, jobs: Vec<Delivery>) {
+        if pending.client.is_some() && self.random.chance(self.profile.vanishing) {
+            let line = self.line(node, pending.call, Phase::Info, Op::Get);
+            self.note(line.error("the client is gone"));
+            let receipt = |job: &Delivery| Receipt {
+                id: job.id,
+                attempt: job.attempt,
+            };
+            let receipts = jobs.iter().map(receipt).collect();
+            let session = self.site(node).session;
+            let later = self.random.pick(&[0, 0, 5, 300]);
+            self.schedule(node, later, Event::Undeliver(session, receipts));
+            return;
+        }
+        for job in jobs {
+            let line = self.line(node, pending.call, Phase::Ok, Op::Get);
+            let mut line = line.job(job.id.to_string()).body(text(&job.body));
+            line.q = Some(text(&queue_name(job.queue)));
+            line.attempt = Some(job.attempt);
+            self.note(line);
+            match pending.client {
+                Some(_) => self.take_up(node, &job),
+                // All is drained: nobody waits for the work any more.
+                None => {
+                    self.schedule(node, 0, Event::Deed(job.id, deed_of(job.queue)));
+                    self.schedule(node, 0, Event::Thirst(job.queue));
+                }
+            }
+        }
+    }
+
+    /// A consumer works on a job.
+    fn take_up(&mut self, node: usize, job: &Delivery) {
+        let retry = self.retry_of(node, &job.id);
+        let hold = self.random.range(0, 3 * retry.max(500));
+        let settle = deed_of(job.queue);
+        let elsewhere = self.other_site(node);
+        let deed = self.random.weighted(&[
+            (80, Some((node, settle))),
+            (5, Some((elsewhere, settle))),
+            (5, Some((node, Deed::Nack))),
+            (5, Some((node, Deed::Work))),
+            (5, None),
+        ]);
+        if let Some((node, deed)) = deed {
+            // Most work is done within RETRY, or nothing would be settled in time.
+            let hold = if self.random.chance(600) {
+                hold / 4
+            } else {
+                hold
+            };
+            self.schedule(node, hold, Event::Deed(job.id, deed));
+        }
+    }
+
+    fn retry_of(&mut self, node: usize, id: &JobId) -> u64 {
+        self.call(node, |node, now, _| match node.show(now, id) {
+            Some(Shown::Job(view)) => Some(view.job.options.retry.ms()),
+            _ => None,
+        })
+        .unwrap_or(0)
+    }
+
+    /// A consumer is done with a job. If the server is down, it goes to another.
+    pub fn work_done(&mut self, node: usize, id: JobId, deed: Deed) -> Result<(), String> {
+        if !self.is_serving(node) {
+            let other = self.other_site(node);
+            self.schedule(other, TRY_AGAIN, Event::Deed(id, deed));
+            return Ok(());
+        }
+        let op = match deed {
+            Deed::Ack => Op::Ack,
+            Deed::FastAck => Op::FastAck,
+            Deed::Nack => Op::Nack,
+            Deed::Work => Op::Working,
+        };
+        let call = self.next_line();
+        let line = self.line(node, call, Phase::Invoke, op);
+        self.note(line.job(id.to_string()));
+        if self.random.chance(10) {
+            return self.note_unanswered(node, call, op, id);
+        }
+        let count = self.call(node, |node, now, fx| match deed {
+            Deed::Ack => Ok(node.ack_jobs(now, &[id], fx)),
+            Deed::FastAck => Ok(node.fast_ack(now, &[id], fx)),
+            Deed::Nack => Ok(node.requeue_jobs(now, &[id], Counter::Nack, fx)),
+            Deed::Work => node.working(now, Some(&id), fx).map(|_| 1),
+        });
+        if self.random.chance(10) {
+            self.note_unanswered(node, call, op, id)?;
+        } else {
+            let phase = if count.is_ok() {
+                Phase::Ok
+            } else {
+                Phase::Fail
+            };
+            let mut line = self.line(node, call, phase, op).job(id.to_string());
+            line.err = count.as_ref().err().map(Error::to_string);
+            line.n = count.ok().map(|count| count as u64);
+            self.note(line);
+        }
+        if deed == Deed::Work {
+            let later = self.random.range(1, 3_000);
+            self.schedule(node, later, Event::Deed(id, Deed::Ack));
+        }
+        self.over(node)
+    }
+
+    /// The connection breaks under a command, before or after it took effect.
+    fn note_unanswered(&mut self, node: usize, call: u64, op: Op, id: JobId) -> Result<(), String> {
+        let line = self.line(node, call, Phase::Info, op).job(id.to_string());
+        self.note(line.error("the connection is gone"));
+        Ok(())
+    }
+
+    /// A client that waits is gone.
+    pub fn hang_up(&mut self, node: usize, waiter: WaiterId) -> Result<(), String> {
+        let Some(pending) = self.site(node).pending.remove(&waiter) else {
+            return Ok(());
+        };
+        if let Some(client) = pending.client {
+            self.clients[client].waiting = None;
+        }
+        self.call(node, |node, now, _| node.forget_waiter(waiter, now));
+        self.note_cut_off(node, pending);
+        self.over(node)
+    }
+
+    /// A GETJOB that waited has got nothing; of an ADDJOB nobody knows.
+    fn note_cut_off(&mut self, node: usize, pending: Pending) {
+        let phase = match pending.op {
+            Op::Get => Phase::Fail,
+            _ => Phase::Info,
+        };
+        let line = self.line(node, pending.call, phase, pending.op);
+        self.note(line.error("the connection is gone"));
+    }
+
+    /// A node stops: the connections of its clients end.
+    pub fn cut_off_workers(&mut self, node: usize) {
+        for pending in std::mem::take(&mut self.site(node).pending).into_values() {
+            self.note_cut_off(node, pending);
+        }
+    }
+}
+
+fn deed_of(queue: usize) -> Deed {
+    match queue {
+        FAST => Deed::FastAck,
+        _ => Deed::Ack,
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
