@@ -6,7 +6,8 @@
 #   SEED=123 SEEDS=10 ci/sim.sh   that one and the nine after it
 source "$(dirname "$0")/lib.sh"
 
-[ -z "${SEED:-}" ] || export SEED
-[ -z "${SEEDS:-}" ] || export SEEDS
+for name in SEED SEEDS; do
+  if [ -n "${!name:-}" ]; then export "$name"; else unset "$name"; fi
+done
 export DISQUE_SIM_START=${DISQUE_SIM_START:-random}
 cargo test --release --locked -p disque-core --test sim -- --nocapture
