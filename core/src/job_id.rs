@@ -55,6 +55,31 @@ impl JobId {
         (len == id.random.len()).then_some(id)
     }
 
+    /// How many bytes [`JobId::to_bytes`] gives.
+    pub const BYTES: usize = 24;
+
+    /// The id as nodes exchange it.
+    pub fn to_bytes(&self) -> [u8; JobId::BYTES] {
+        let mut bytes = [0; JobId::BYTES];
+        bytes[..4].copy_from_slice(&self.node);
+        bytes[4..22].copy_from_slice(&self.random);
+        bytes[22..].copy_from_slice(&self.ttl);
+        bytes
+    }
+
+    /// The reverse of [`JobId::to_bytes`].
+    pub fn from_bytes(bytes: &[u8; JobId::BYTES]) -> JobId {
+        let mut id = JobId {
+            node: [0; 4],
+            random: [0; 18],
+            ttl: [0; 2],
+        };
+        id.node.copy_from_slice(&bytes[..4]);
+        id.random.copy_from_slice(&bytes[4..22]);
+        id.ttl.copy_from_slice(&bytes[22..]);
+        id
+    }
+
     /// The 40 characters.
     pub fn text(&self) -> IdText {
         let mut text = [b'-'; TEXT_LEN];

@@ -223,11 +223,52 @@ pub enum Message<'a> {
         /// The speaker's list.
         holders: Pairs<'a>,
     },
+    /// HAVE: whether the receiver has these jobs, and is the one to queue them. What
+    /// is settled there is answered with `SetAck`, the rest with `Lacking`.
+    Have {
+        /// The speaker has them, and believes that the receiver does.
+        ids: JobIds<'a>,
+    },
+    /// The answer to it.
+    Lacking {
+        /// Jobs that the speaker does not have.
+        missing: JobIds<'a>,
+        /// Jobs that it has, and for which it is not responsible.
+        not_mine: JobIds<'a>,
+    },
     /// DELJOB: all that may have had the job know that it is settled.
     DelJob {
         /// Which.
         id: JobId,
     },
+}
+
+/// Ids of jobs end to end, as they are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, BorrowDecode)]
+pub struct JobIds<'a>(&'a [u8]);
+
+impl JobIds<'_> {
+    /// The list of these ids.
+    pub fn encode(ids: &[JobId]) -> JobIdList {
+        JobIdList(ids.iter().flat_map(JobId::to_bytes).collect())
+    }
+
+    /// The ids; what is left over at the end is none.
+    pub fn iter(&self) -> impl Iterator<Item = JobId> + '_ {
+        let (ids, _) = self.0.as_chunks::<{ JobId::BYTES }>();
+        ids.iter().map(JobId::from_bytes)
+    }
+}
+
+/// An owned [`JobIds`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobIdList(Vec<u8>);
+
+impl JobIdList {
+    /// The list to be encoded.
+    pub fn ids(&self) -> JobIds<'_> {
+        JobIds(&self.0)
+    }
 }
 
 impl Message<'_> {
@@ -319,6 +360,9 @@ pub struct Heartbeat {
     pub leaving: bool,
     /// The sender was answered by the receiver within node-timeout.
     pub answered: bool,
+    /// The incarnation of the sender that started last without the one before
+    /// having stopped; 0 for none that is known.
+    pub unclean_start: u64,
     /// A fingerprint of the sender's table.
     pub table: u64,
 }

@@ -31,6 +31,9 @@ pub struct Settings {
     pub settled_memory_ms: u64,
     /// Most settled jobs that are remembered.
     pub settled_memory_max: u64,
+    /// How long a walk over all jobs with copies takes that compares them with those
+    /// of other nodes, in ms.
+    pub sweep_ms: u64,
     /// Milliseconds after which a queue that nothing uses is dropped.
     pub queue_idle_ms: u64,
     /// Whether at-most-once jobs that may have been delivered before a crash
@@ -54,6 +57,7 @@ impl Default for Settings {
             announce_port: 0,
             settled_memory_ms: 60_000,
             settled_memory_max: 1_000_000,
+            sweep_ms: 600_000,
             queue_idle_ms: 300_000,
             deliver_after_crash: false,
         }

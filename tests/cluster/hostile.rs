@@ -54,6 +54,7 @@ fn messages() -> Vec<Vec<u8>> {
     let beat = Heartbeat {
         leaving: false,
         answered: true,
+        unclean_start: 0,
         table: 7,
     };
     let listing = Listing {

@@ -14,7 +14,7 @@ pub use peer::{is_host, Contact, LinkState, Peer, PeerKey, Refusal};
 
 use crate::clock::Now;
 use crate::holders::Pair;
-use crate::message::{Heartbeat, Message, Speaker};
+use crate::message::{Message, Speaker};
 use crate::node::Identity;
 use std::collections::BTreeMap;
 
@@ -315,22 +315,6 @@ impl Cluster {
             peer.was_reachable = reachable;
         }
         returned
-    }
-
-    /// What this node says of itself to a peer.
-    pub(crate) fn heartbeat(
-        &self,
-        me: &Identity,
-        leaving: bool,
-        peer: &Peer,
-        now: Now,
-        timeout_ms: u64,
-    ) -> Heartbeat {
-        Heartbeat {
-            leaving,
-            answered: peer.answered_within(now, timeout_ms),
-            table: self.fingerprint(me),
-        }
     }
 
     /// Whether a peer that tells this fingerprint knows the same nodes.

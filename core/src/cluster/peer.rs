@@ -80,6 +80,8 @@ pub struct Peer {
     pub(crate) was_reachable: bool,
     /// When the heartbeat that is not answered yet was sent, monotonic ms.
     pub(crate) beat_sent_at: Option<u64>,
+    /// Its unclean start that this node has last acted upon.
+    pub(crate) unclean_start: u64,
     /// How long a heartbeat and its answer took last, in ms.
     pub round_trip_ms: u64,
 }
@@ -102,6 +104,7 @@ impl Peer {
             inbound: (0, 0),
             was_reachable: false,
             beat_sent_at: None,
+            unclean_start: 0,
             round_trip_ms: 0,
         }
     }

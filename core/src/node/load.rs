@@ -266,6 +266,10 @@ impl Node {
         self.vigil.doubt(now);
         self.vigil.look_at_all();
         self.resume_copies(now);
+        if completeness == Completeness::MayLackDeliveries {
+            self.vigil.unclean_start = self.incarnation;
+            self.compare_copies(now);
+        }
         if completeness == Completeness::Complete || self.settings.deliver_after_crash {
             return;
         }

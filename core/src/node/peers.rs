@@ -303,14 +303,18 @@ impl Node {
         beat: Heartbeat,
         answers: Option<&mut Answers>,
     ) {
-        let timeout = self.settings.node_timeout_ms;
         let Some(peer) = self.cluster.peer_mut(&from.id) else {
             return;
         };
         peer.leaving = beat.leaving;
         peer.hears_us = beat.answered;
+        let doubtful = beat.unclean_start > peer.unclean_start;
+        peer.unclean_start = peer.unclean_start.max(beat.unclean_start);
         if let (None, Some(sent)) = (&answers, peer.beat_sent_at.take()) {
             peer.round_trip_ms = now.mono_ms.saturating_sub(sent);
+        }
+        if doubtful && beat.unclean_start == from.incarnation {
+            self.compare_copies(now);
         }
         let Some(answers) = answers else {
             return;
@@ -318,9 +322,7 @@ impl Node {
         let Some(peer) = self.cluster.peer(&from.id) else {
             return;
         };
-        let own = self
-            .cluster
-            .heartbeat(&self.identity, self.leaving, peer, now, timeout);
+        let own = self.heartbeat(peer, now);
         answers.extend(encode_message(&Message::Heartbeat(own)));
         // Many heartbeats in one frame get no answer without end; a table that is
         // left out here is told with the next one.
@@ -329,6 +331,16 @@ impl Node {
             for message in self.cluster.tell() {
                 answers.extend(encode_message(&message));
             }
+        }
+    }
+
+    /// What this node says of itself to a peer.
+    fn heartbeat(&self, peer: &Peer, now: Now) -> Heartbeat {
+        Heartbeat {
+            leaving: self.leaving,
+            answered: peer.answered_within(now, self.settings.node_timeout_ms),
+            unclean_start: self.vigil.unclean_start,
+            table: self.cluster.fingerprint(&self.identity),
         }
     }
 
@@ -420,7 +432,6 @@ impl Node {
 
     /// The link to a node is up, with this connection number.
     pub fn link_up(&mut self, now: Now, key: PeerKey, connection: u64, fx: &mut Effects) {
-        let timeout = self.settings.node_timeout_ms;
         let Some(peer) = self.cluster.by_key_mut(key) else {
             return;
         };
@@ -431,9 +442,7 @@ impl Node {
             return;
         };
         // At once, so that both know of each other without waiting for a beat.
-        let beat = self
-            .cluster
-            .heartbeat(&self.identity, self.leaving, peer, now, timeout);
+        let beat = self.heartbeat(peer, now);
         let host = &self.settings.announce_host;
         fx.send(key, &Message::Address { host });
         fx.send(key, &Message::Heartbeat(beat));
@@ -477,9 +486,7 @@ impl Node {
         let interval = (timeout / BEATS_PER_TIMEOUT).clamp(1, MAX_BEAT_MS);
         for key in self.cluster.beat(&self.identity, now, interval) {
             if let Some(peer) = self.cluster.by_key(key) {
-                let beat = self
-                    .cluster
-                    .heartbeat(&self.identity, self.leaving, peer, now, timeout);
+                let beat = self.heartbeat(peer, now);
                 fx.send(key, &Message::Heartbeat(beat));
             }
         }

@@ -23,6 +23,7 @@ impl Node {
             self.copies.next_wake(),
             self.acks.next_wake(),
             self.settled.next_wake(),
+            self.next_walk(),
             self.cluster.next_beat(),
         ]
         .into_iter()

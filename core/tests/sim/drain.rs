@@ -9,9 +9,10 @@ use disque_checker::{Left, Op, Phase};
 use disque_core::clock::Now;
 use disque_core::job::{Job, State};
 use disque_core::job_id::JobId;
+use disque_core::message::Claim;
 use disque_core::node::get::GetJob;
 use disque_core::node::inspect::Shown;
-use disque_core::node::Node;
+use disque_core::node::{hex, Node};
 
 /// The longest RETRY, twice, the longest DELAY and hold of a consumer.
 const DRAIN_MS: u64 = 150_000;
@@ -154,12 +155,13 @@ impl World {
                 }
                 let shown = self.call(node, |node, now, _| match node.show(now, &id)? {
                     Shown::Job(view) => Some(format!(
-                        "{id} {:?} ttl {} requeue {:?} holders {:?} confirmed {:?}",
+                        "{id} {:?} {:?} ttl {} requeue {:?} holders {:?} confirmed {:?}",
                         view.job.state,
+                        turn(node.belief(view.job)),
                         view.ttl_left_ms,
                         view.requeue_within_ms,
-                        node.holders(view.job, false),
-                        node.holders(view.job, true),
+                        short(node.holders(view.job, false)),
+                        short(node.holders(view.job, true)),
                     )),
                     Shown::DummyAck { ttl_left_ms, .. } => {
                         Some(format!("{id} acknowledged, ttl {ttl_left_ms}"))
@@ -185,4 +187,17 @@ fn job_of<'a>(node: &'a Node, now: Now, id: &JobId) -> Option<&'a Job> {
         Shown::Job(view) => Some(view.job),
         Shown::DummyAck { .. } => None,
     }
+}
+
+/// A claim in few words.
+fn turn(claim: Claim) -> String {
+    let who = claim.responsible.map(|pair| hex(&pair.id));
+    let who = who.map_or("nobody".into(), |id| id[..4].to_string());
+    format!("turn {} of {who} attempt {}", claim.turn, claim.attempt)
+}
+
+/// Nodes by the first digits of their ids.
+fn short(ids: Vec<String>) -> String {
+    let short: Vec<&str> = ids.iter().map(|id| &id[..4]).collect();
+    short.join(" ")
 }

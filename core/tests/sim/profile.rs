@@ -59,6 +59,7 @@ impl Profile {
             deliver_after_crash: random.chance(150),
             node_timeout_ms: random.pick(&[500, 2_000, 5_000]),
             announce_port: PORT,
+            sweep_ms: 10_000,
             // These runs are about single nodes: each job stays where it was added.
             default_replicate: if nodes == 1 { 3 } else { 1 },
             ..Settings::default()

@@ -372,6 +372,7 @@ fn message(draw: &mut Draw<'_>) -> Vec<u8> {
         0 => Message::Heartbeat(Heartbeat {
             leaving: draw.flag(),
             answered: draw.flag(),
+            unclean_start: draw.one_of(&NUMBERS),
             table: draw.one_of(&NUMBERS),
         }),
         1 => Message::Known(Listing {

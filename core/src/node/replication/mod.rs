@@ -3,6 +3,7 @@
 //! - [`spread`]: making copies, counting them, and making more where some were lost.
 //! - [`turns`]: who queues a job again, so that one node does and no two.
 //! - [`collect`]: acknowledgements, until every possible holder knows them.
+//! - [`have`]: comparing copies, whatever was missed.
 //! - [`vigil`]: what follows when nodes come, go, or this one was away.
 //!
 //! Three rules hold everywhere. States win in the order live, acknowledged, settled
@@ -12,6 +13,7 @@
 //! records hold what a restart must know.
 
 mod collect;
+mod have;
 mod invariants;
 mod spread;
 mod turns;
@@ -25,7 +27,7 @@ use crate::cluster::PeerKey;
 use crate::copies::{Copies, NO_COPIES};
 use crate::effects::Effects;
 use crate::holders::{Holder, HolderSet, Pair, PairList, Pairs, TooManyHolders};
-use crate::job::State;
+use crate::job::{Job, State};
 use crate::job_id::JobId;
 use crate::message::{encode_message, Claim, Message};
 use crate::record::{CopiesImage, Record};
@@ -128,7 +130,11 @@ impl Node {
 
     /// What this node believes of a job.
     fn claim(&self, key: u32) -> Claim {
-        let job = &self.jobs[key];
+        self.belief(&self.jobs[key])
+    }
+
+    /// Whom this node believes responsible for a job.
+    pub fn belief(&self, job: &Job) -> Claim {
         let copies = self.copies.get(job.copies);
         Claim {
             turn: copies.map_or(0, |copies| copies.turn),
@@ -234,6 +240,11 @@ impl Node {
             }
             Message::DelJob { id } => {
                 self.take_del_job(&id, talk);
+                return Ok(());
+            }
+            Message::Have { ids } => return self.take_have(ids, talk),
+            Message::Lacking { missing, not_mine } => {
+                self.take_lacking(missing, not_mine, talk);
                 return Ok(());
             }
             _ => {}

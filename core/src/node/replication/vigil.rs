@@ -1,5 +1,6 @@
 //! What follows when nodes come and go, or when this one was away itself.
 
+use super::have::Walk;
 use super::FIRST_WAIT_MS;
 use crate::clock::Now;
 use crate::collections::Poll;
@@ -24,6 +25,10 @@ pub struct Vigil {
     acks_from: Option<u32>,
     /// The changes of the table that were looked at.
     changes: u64,
+    /// The walk that compares copies.
+    pub(super) walk: Walk,
+    /// The incarnation of this node that last started without a clean stop before.
+    pub unclean_start: u64,
 }
 
 impl Default for Vigil {
@@ -36,6 +41,8 @@ impl Default for Vigil {
             copies_from: None,
             acks_from: None,
             changes: 0,
+            walk: Walk::default(),
+            unclean_start: 0,
         }
     }
 }
@@ -89,6 +96,7 @@ impl Node {
             self.ask_about(key, now, fx);
         }
         self.settled.forget_old(now, max);
+        self.walk(now, fx);
         self.sweep(now, max, fx);
     }
 
@@ -105,6 +113,11 @@ impl Node {
             self.vigil.changes = self.cluster.changes();
             self.vigil.look_at_all();
         }
+    }
+
+    /// The copies at some node are in doubt, or the own ones: all are compared soon.
+    pub(in crate::node) fn compare_copies(&mut self, now: Now) {
+        self.vigil.walk.hurry(now);
     }
 
     fn act(&mut self, copies_key: u32, now: Now, fx: &mut Effects) {

@@ -1,0 +1,137 @@
+//! HAVE: comparing what nodes believe of each other's copies.
+//!
+//! Messages are lost, and a node that was killed may have lost the end of its data.
+//! So each node walks its jobs again and again, and asks every possible holder
+//! whether it has them, and whether it is the one to queue them. The walk is slow,
+//! unless a node has started without having stopped: then the copies there are in
+//! doubt, and it goes as fast as is reasonable.
+
+use super::Talk;
+use crate::clock::Now;
+use crate::cluster::PeerKey;
+use crate::effects::Effects;
+use crate::job::State;
+use crate::job_id::JobId;
+use crate::message::{JobIds, Message};
+use crate::node::Node;
+use std::collections::BTreeMap;
+
+/// Between two steps of a walk.
+const SLOW_STEP_MS: u64 = 1_000;
+const FAST_STEP_MS: u64 = 10;
+/// Jobs in a step of a fast walk, and the most in one of a slow walk.
+const STEP: usize = 500;
+
+/// Where a walk is.
+#[derive(Default)]
+pub(super) struct Walk {
+    from: u32,
+    next_at: u64,
+    fast: bool,
+}
+
+impl Walk {
+    /// Starts a fast walk over all jobs.
+    pub fn hurry(&mut self, now: Now) {
+        *self = Walk {
+            from: 0,
+            next_at: now.mono_ms,
+            fast: true,
+        };
+    }
+}
+
+impl Node {
+    /// When the walk goes on; `None` where there is nobody to ask, or nothing to ask
+    /// about.
+    pub(in crate::node) fn next_walk(&self) -> Option<u64> {
+        let idle = self.copies.is_empty() || self.cluster.is_alone();
+        (!idle).then_some(self.vigil.walk.next_at)
+    }
+
+    /// The next step of the walk, if it is time.
+    pub(super) fn walk(&mut self, now: Now, fx: &mut Effects) {
+        if self.next_walk().is_none_or(|at| at > now.mono_ms) {
+            return;
+        }
+        let fast = self.vigil.walk.fast;
+        let steps = (self.settings.sweep_ms / SLOW_STEP_MS).max(1) as usize;
+        let (count, pause) = match fast {
+            true => (STEP, FAST_STEP_MS),
+            false => (self.copies.len().div_ceil(steps).min(STEP), SLOW_STEP_MS),
+        };
+        self.vigil.walk.next_at = now.after(pause);
+        let mut questions = BTreeMap::<PeerKey, Vec<JobId>>::new();
+        for _ in 0..count {
+            let Some(copies) = self.copies.next_occupied(self.vigil.walk.from) else {
+                self.vigil.walk.from = 0;
+                self.vigil.walk.fast = false;
+                break;
+            };
+            self.vigil.walk.from = copies + 1;
+            let key = self.copies[copies].job;
+            if Self::waits_for_requeue(self.jobs[key].state) {
+                for peer in self.others(key, now) {
+                    questions.entry(peer).or_default().push(self.jobs[key].id);
+                }
+            }
+        }
+        for (peer, ids) in questions {
+            let ids = JobIds::encode(&ids);
+            fx.send(peer, &Message::Have { ids: ids.ids() });
+        }
+    }
+
+    /// HAVE.
+    pub(super) fn take_have(
+        &mut self,
+        ids: JobIds<'_>,
+        talk: &mut Talk<'_, '_>,
+    ) -> Result<(), String> {
+        let (mut missing, mut not_mine) = (Vec::new(), Vec::new());
+        for id in ids.iter() {
+            if self.answer_settled(&Message::Unknown { id }, talk) {
+                continue;
+            }
+            let Some(key) = self.live(&id) else {
+                missing.push(id);
+                continue;
+            };
+            let copies = self.copies_of(key)?;
+            self.copies[copies].holders.confirm(talk.from);
+            let mine = self.copies[copies].responsible == Some(self.own);
+            if !mine && self.jobs[key].state != State::WaitRepl {
+                not_mine.push(id);
+            }
+        }
+        if !missing.is_empty() || !not_mine.is_empty() {
+            let (missing, not_mine) = (JobIds::encode(&missing), JobIds::encode(&not_mine));
+            talk.answer(&Message::Lacking {
+                missing: missing.ids(),
+                not_mine: not_mine.ids(),
+            });
+        }
+        Ok(())
+    }
+
+    /// The answer to it.
+    pub(super) fn take_lacking(
+        &mut self,
+        missing: JobIds<'_>,
+        not_mine: JobIds<'_>,
+        talk: &mut Talk<'_, '_>,
+    ) {
+        for id in missing.iter() {
+            self.take_unknown(&id, talk);
+        }
+        for id in not_mine.iter() {
+            let copies = self.live(&id).map(|key| self.jobs[key].copies);
+            if let Some(copies) = copies.and_then(|key| self.copies.get_mut(key)) {
+                // Whoever was believed to be the one is not: nobody is believed.
+                if copies.responsible == Some(talk.from) {
+                    copies.responsible = None;
+                }
+            }
+        }
+    }
+}
