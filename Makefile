@@ -33,6 +33,10 @@ demo: ## Build, then add, get and acknowledge jobs on servers of its own
 test: ## Run every test: units, simulation, one server, several servers
 	@ci/test.sh
 
+.PHONY: bus
+bus: ## Measure the bus between servers on this machine
+	@ci/bus.sh
+
 .PHONY: lint
 lint: ## Check format, warnings, where `unsafe` stands, exported symbols
 	@ci/lint.sh

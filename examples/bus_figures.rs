@@ -257,7 +257,7 @@ fn lone_message() {
 }
 
 fn wait_state(client: &mut Client, wanted: &str) {
-    while client.run("PAUSE q state").text() != wanted {
+    while client.run("PAUSE q state").raw() != format!("+{wanted}\r\n").as_bytes() {
         std::thread::sleep(Duration::from_micros(200));
     }
 }
@@ -267,7 +267,7 @@ fn frames_at(client: &mut Client) -> u64 {
     let text = client.run("INFO commandstats").expect_text();
     let line = text
         .lines()
-        .find_map(|line| line.strip_prefix("cmdstat_DISQUE.BUS:calls="));
+        .find_map(|line| line.strip_prefix("cmdstat_disque.bus:calls="));
     let digits = line.and_then(|line| line.split(',').next());
     digits.and_then(|digits| digits.parse().ok()).unwrap_or(0)
 }

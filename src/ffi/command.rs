@@ -29,7 +29,7 @@ pub struct CommandSpec {
     /// The version of this module that had it first.
     pub since: &'static CStr,
     /// ACL categories, space separated; used where the server knows categories
-    /// for module commands (Redis 7.4, Valkey 8). May be empty.
+    /// for module commands (Redis 7.4, Valkey 8.1). May be empty.
     pub categories: &'static CStr,
     /// What runs.
     pub entry: Entry,

@@ -14,16 +14,14 @@ pub fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|e| panic!("{path}: {e}"))
 }
 
-/// Every page, as paths from the root of the repository. Pages that someone
-/// else keeps, with figures or notes, are not asked for examples.
+/// Every page, as paths from the root of the repository.
 pub fn paths() -> Vec<String> {
-    const ELSEWHERE: [&str; 1] = ["performance.md"];
     let mut paths = vec!["README.md".to_string()];
     for directory in ["docs", "docs/manual"] {
         let entries = fs::read_dir(root().join(directory)).expect(directory);
         for entry in entries {
             let name = entry.expect(directory).file_name().into_string().unwrap();
-            if name.ends_with(".md") && !ELSEWHERE.contains(&name.as_str()) {
+            if name.ends_with(".md") {
                 paths.push(format!("{directory}/{name}"));
             }
         }
@@ -115,7 +113,7 @@ impl Page {
         let prose = self.prose();
         for rest in prose.split("](").skip(1) {
             let target = rest.split(')').next().unwrap_or("");
-            if target.starts_with("http") || target.ends_with("performance.md") {
+            if target.starts_with("http") {
                 continue;
             }
             let (file, heading) = target.split_once('#').unwrap_or((target, ""));

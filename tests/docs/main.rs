@@ -58,6 +58,7 @@ pages! {
     errors: "docs/manual/errors.md",
     architecture: "docs/architecture.md",
     decisions: "docs/decisions.md",
+    performance: "docs/performance.md",
 }
 
 #[test]
