@@ -130,7 +130,8 @@ impl Node {
                 continue;
             };
             let job = &self.jobs[key];
-            if job.state == State::Active && job.attempt == receipt.attempt {
+            let delivered = job.state == State::Active && job.attempt == receipt.attempt;
+            if delivered && self.is_responsible(key) {
                 self.take_back(key);
                 fx.records.push(&Record::Returned { id: receipt.id });
             }

@@ -98,7 +98,7 @@ impl Node {
                 continue;
             };
             let copies = self.copies_of(key)?;
-            self.copies[copies].holders.confirm(talk.from);
+            self.confirm(key, talk.from, talk.now, talk.fx);
             let mine = self.copies[copies].responsible == Some(self.own);
             if !mine && self.jobs[key].state != State::WaitRepl {
                 not_mine.push(id);

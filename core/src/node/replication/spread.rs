@@ -159,7 +159,7 @@ impl Node {
         if let Some(key) = self.jobs.find(&id) {
             let copies = self.copies_of(key)?;
             self.merge(copies, copy.holders)?;
-            self.copies[copies].holders.confirm(talk.from);
+            self.confirm(key, talk.from, talk.now, talk.fx);
             self.believe(key, &copy.claim, talk)?;
             self.check_copies(key, talk.now, talk.fx);
         } else if self.refuses(copy) {
@@ -244,11 +244,17 @@ impl Node {
         let Some(key) = self.live(id) else {
             return Ok(());
         };
-        let copies = self.copies_of(key)?;
-        if self.copies[copies].holders.confirm(talk.from) {
-            self.copy_confirmed(key, talk.now, talk.fx);
-        }
+        self.copies_of(key)?;
+        self.confirm(key, talk.from, talk.now, talk.fx);
         Ok(())
+    }
+
+    /// A node surely holds a live job.
+    pub(super) fn confirm(&mut self, key: u32, holder: Holder, now: Now, fx: &mut Effects) {
+        let copies = &mut self.copies[self.jobs[key].copies];
+        if copies.holders.confirm(holder) {
+            self.copy_confirmed(key, now, fx);
+        }
     }
 
     fn copy_confirmed(&mut self, key: u32, now: Now, fx: &mut Effects) {
@@ -520,10 +526,11 @@ impl Node {
         copies.holders.confirm(own);
         copies.heard_at = talk.now.mono_ms;
         if copies.holders != before {
-            self.record_holders(key, talk.fx);
             self.ask_new_holders(key, &before, talk.now, talk.fx);
+            self.copy_confirmed(key, talk.now, talk.fx);
+        } else {
+            self.check_copies(key, talk.now, talk.fx);
         }
-        self.check_copies(key, talk.now, talk.fx);
         Ok(())
     }
 

@@ -24,6 +24,8 @@ use std::cmp::Ordering;
 const LEAD_MS: u64 = 500;
 /// How soon a node may ask again that was told to wait.
 const ASK_AGAIN_MS: u64 = 100;
+/// How long a node that let another one go ahead does not ask itself.
+const GRANT_MS: u64 = 1_000;
 /// The longest wait that is asked for in the name of another node.
 const POSTPONE_MS: u64 = 10_000;
 /// How often a node that has just started looks whether others have come up.
@@ -87,6 +89,12 @@ impl Node {
             self.move_job(key, State::Active, later);
         }
         Ok(order)
+    }
+
+    /// Whether this node is the one to queue a job again, and does not doubt it.
+    pub(in crate::node) fn is_responsible(&self, key: u32) -> bool {
+        let copies = self.copies.get(self.jobs[key].copies);
+        copies.is_none_or(|one| one.responsible == Some(self.own) && one.asking.is_none())
     }
 
     /// This node queues the job, or will: it is one turn more, and this node's.
@@ -279,7 +287,7 @@ impl Node {
         let attempt = self.jobs[key].attempt;
         let copies = &mut self.copies[copies_key];
         copies.grown |= copies.holders.add_all(&asked_with);
-        copies.holders.confirm(talk.from);
+        self.confirm(key, talk.from, talk.now, talk.fx);
         self.believe(key, claim, talk)?;
         let copies = &self.copies[copies_key];
         if copies.holders.iter().any(|one| !asked_with.contains(one)) {
@@ -306,12 +314,27 @@ impl Node {
                 claim: own,
             });
         } else {
+            self.step_back(key, talk.now);
             talk.answer(&Message::GoAhead {
                 id: *id,
                 turn: own.turn,
             });
         }
         Ok(())
+    }
+
+    /// This node has let another one go ahead: it does not ask itself before that one
+    /// can have queued the job, or two would be let go at once.
+    fn step_back(&mut self, key: u32, now: Now) {
+        let job = &self.jobs[key];
+        if job.state != State::Active || job.at_most_once() {
+            return;
+        }
+        let at = match self.copies[job.copies].asking.take() {
+            Some(_) => now.after(GRANT_MS),
+            None => job.requeue_at.max(now.after(GRANT_MS)),
+        };
+        self.move_job(key, State::Active, at);
     }
 
     /// For how long the asker should wait, if it should.
@@ -321,7 +344,13 @@ impl Node {
         if job.state == State::WaitRepl {
             return Some(job.options.retry.ms().clamp(ASK_AGAIN_MS, POSTPONE_MS));
         }
-        let ahead = job.requeue_at > now.mono_ms && copies.asking.is_none();
+        if let Some(asking) = &copies.asking {
+            // Both ask: always the same one of the two goes first.
+            let rank = |holder| self.holders.pair(holder).rank(&job.id);
+            let first = rank(self.own) > rank(talk.from);
+            return first.then(|| asking.due.saturating_sub(now.mono_ms) + ASK_AGAIN_MS);
+        }
+        let ahead = job.requeue_at > now.mono_ms;
         let set_here = copies.own_deadline || job.state == State::Delayed;
         if ahead && job.requeue_at != NEVER && (set_here || attempt > claim.attempt) {
             return Some(job.requeue_at - now.mono_ms);
