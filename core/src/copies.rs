@@ -65,6 +65,8 @@ pub struct Copies {
     pub short: bool,
     /// Whether holders were named to the others that the job did not name itself.
     pub grown: bool,
+    /// A holder could not be told that this node has queued the job.
+    pub untold: bool,
     /// When HOLDERS last came for the job, or it came itself.
     pub heard_at: u64,
     act_at: u64,
@@ -87,6 +89,7 @@ impl Copies {
             asked: 0,
             short: false,
             grown: false,
+            untold: false,
             heard_at: 0,
             act_at: NEVER,
             timer: TimerLinks::default(),

@@ -116,6 +116,11 @@ impl Job {
         self.expire_at.saturating_sub(self.options.ttl.ms())
     }
 
+    /// When its DELAY ends, on the monotonic clock of this node.
+    pub fn delay_ends_at(&self) -> u64 {
+        self.added_at().saturating_add(self.options.delay.ms())
+    }
+
     /// Whether it may be delivered at most once.
     pub fn at_most_once(&self) -> bool {
         self.options.retry.is_zero()

@@ -228,6 +228,8 @@ pub enum Message<'a> {
     Have {
         /// The speaker has them, and believes that the receiver does.
         ids: JobIds<'a>,
+        /// Those of them for which it believes itself responsible.
+        mine: JobIds<'a>,
     },
     /// The answer to it.
     Lacking {

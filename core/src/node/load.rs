@@ -296,6 +296,7 @@ impl Node {
                 State::WaitRepl => {
                     // Whether its producer was answered is not known.
                     let at = self.retry_deadline(key, now);
+                    let at = at.max(self.jobs[key].delay_ends_at());
                     self.move_job(key, State::Active, at);
                     self.copies[copies_key].responsible = None;
                 }

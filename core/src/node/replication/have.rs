@@ -41,6 +41,13 @@ impl Walk {
     }
 }
 
+/// What a node is asked in one step.
+#[derive(Default)]
+struct Question {
+    ids: Vec<JobId>,
+    mine: Vec<JobId>,
+}
+
 impl Node {
     /// When the walk goes on; `None` where there is nobody to ask, or nothing to ask
     /// about.
@@ -61,7 +68,7 @@ impl Node {
             false => (self.copies.len().div_ceil(steps).min(STEP), SLOW_STEP_MS),
         };
         self.vigil.walk.next_at = now.after(pause);
-        let mut questions = BTreeMap::<PeerKey, Vec<JobId>>::new();
+        let mut questions = BTreeMap::<PeerKey, Question>::new();
         for _ in 0..count {
             let Some(copies) = self.copies.next_occupied(self.vigil.walk.from) else {
                 self.vigil.walk.from = 0;
@@ -71,14 +78,25 @@ impl Node {
             self.vigil.walk.from = copies + 1;
             let key = self.copies[copies].job;
             if Self::waits_for_requeue(self.jobs[key].state) {
+                let mine = self.copies[copies].responsible == Some(self.own);
                 for peer in self.others(key, now) {
-                    questions.entry(peer).or_default().push(self.jobs[key].id);
+                    let question = questions.entry(peer).or_default();
+                    question.ids.push(self.jobs[key].id);
+                    if mine {
+                        question.mine.push(self.jobs[key].id);
+                    }
                 }
             }
         }
-        for (peer, ids) in questions {
-            let ids = JobIds::encode(&ids);
-            fx.send(peer, &Message::Have { ids: ids.ids() });
+        for (peer, Question { ids, mine }) in questions {
+            let (ids, mine) = (JobIds::encode(&ids), JobIds::encode(&mine));
+            fx.send(
+                peer,
+                &Message::Have {
+                    ids: ids.ids(),
+                    mine: mine.ids(),
+                },
+            );
         }
     }
 
@@ -86,8 +104,16 @@ impl Node {
     pub(super) fn take_have(
         &mut self,
         ids: JobIds<'_>,
+        mine: JobIds<'_>,
         talk: &mut Talk<'_, '_>,
     ) -> Result<(), String> {
+        for id in mine.iter() {
+            let claimed = self.live(&id).filter(|key| self.is_responsible(*key));
+            if let Some(key) = claimed.filter(|key| self.jobs[*key].state != State::WaitRepl) {
+                // Both believe it of themselves: the higher turn decides.
+                self.correct(key, talk);
+            }
+        }
         let (mut missing, mut not_mine) = (Vec::new(), Vec::new());
         for id in ids.iter() {
             if self.answer_settled(&Message::Unknown { id }, talk) {

@@ -242,7 +242,7 @@ impl Node {
                 self.take_del_job(&id, talk);
                 return Ok(());
             }
-            Message::Have { ids } => return self.take_have(ids, talk),
+            Message::Have { ids, mine } => return self.take_have(ids, mine, talk),
             Message::Lacking { missing, not_mine } => {
                 self.take_lacking(missing, not_mine, talk);
                 return Ok(());

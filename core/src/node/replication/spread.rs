@@ -124,7 +124,7 @@ impl Node {
 
     fn copy_image<'a>(&'a self, key: u32, list: &'a PairList, now: Now) -> CopyImage<'a> {
         let job = &self.jobs[key];
-        let delay_at = job.added_at().saturating_add(job.options.delay.ms());
+        let delay_at = job.delay_ends_at();
         let first = job.attempt == 0 && !job.options.delay.is_zero();
         CopyImage {
             id: job.id,
@@ -275,7 +275,7 @@ impl Node {
     /// the id.
     pub(in crate::node) fn release(&mut self, key: u32, now: Now, fx: &mut Effects) {
         let job = &self.jobs[key];
-        let delay_at = job.added_at().saturating_add(job.options.delay.ms());
+        let delay_at = job.delay_ends_at();
         if job.options.delay.is_zero() || delay_at <= now.mono_ms {
             self.move_job(key, State::Queued, NEVER);
         } else {

@@ -130,6 +130,33 @@ impl Node {
             holders: list.pairs(),
         };
         self.tell_others(key, now, &message, false, fx);
+        let copies = &self.copies[self.jobs[key].copies];
+        let away = |holder| self.standing(holder, now) == Standing::Unreachable;
+        let untold = copies.holders.iter().any(away);
+        self.copies[self.jobs[key].copies].untold = untold;
+    }
+
+    /// A node has come back that may not know that this one has queued the job.
+    pub(super) fn tell_again(&mut self, key: u32, now: Now, fx: &mut Effects) {
+        let job = &self.jobs[key];
+        let Some(copies) = self.copies.get(job.copies) else {
+            return;
+        };
+        let own = copies.responsible == Some(self.own);
+        if own && copies.untold && Self::waits_for_requeue(job.state) {
+            let left = self.time_left(key, now);
+            self.tell_queued(key, Bump::None, left, now, fx);
+        }
+    }
+
+    /// How long until the job is queued here, in ms; 0 if it is, or for never.
+    fn time_left(&self, key: u32, now: Now) -> u64 {
+        let job = &self.jobs[key];
+        match job.state {
+            State::Queued | State::WaitRepl => 0,
+            _ if job.requeue_at == NEVER => 0,
+            _ => job.requeue_at.saturating_sub(now.mono_ms),
+        }
     }
 
     /// The deadline here was set by what a client said or got here.
@@ -471,16 +498,11 @@ impl Node {
     }
 
     /// The speaker has a lower turn than is believed here: it is told.
-    fn correct(&mut self, key: u32, talk: &mut Talk<'_, '_>) {
-        let job = &self.jobs[key];
-        let left = match job.state {
-            State::Queued | State::WaitRepl => 0,
-            _ if job.requeue_at == NEVER => 0,
-            _ => job.requeue_at.saturating_sub(talk.now.mono_ms),
-        };
+    pub(super) fn correct(&mut self, key: u32, talk: &mut Talk<'_, '_>) {
+        let left = self.time_left(key, talk.now);
         let list = self.holder_list(key);
         talk.answer(&Message::Queued {
-            id: job.id,
+            id: self.jobs[key].id,
             counter: Bump::None,
             ms: left,
             claim: self.claim(key),

@@ -177,6 +177,7 @@ impl Node {
                 self.copies.schedule(copies_key, duty, at);
             }
         }
+        self.tell_again(key, now, fx);
         self.check_copies(key, now, fx);
     }
 }
