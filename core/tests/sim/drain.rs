@@ -2,25 +2,23 @@
 //! settled, and then with nothing left of them anywhere.
 
 use crate::ledger::name;
-use crate::site::queue_name;
+use crate::site::{queue_name, Site};
 use crate::workers::Deed;
 use crate::world::World;
 use disque_checker::{Left, Op, Phase};
 use disque_core::clock::Now;
 use disque_core::job::{Job, State};
 use disque_core::job_id::JobId;
-use disque_core::message::Claim;
 use disque_core::node::get::GetJob;
 use disque_core::node::inspect::Shown;
-use disque_core::node::{hex, Node};
+use disque_core::node::Node;
 
 /// The longest RETRY, twice, the longest DELAY and hold of a consumer.
 const DRAIN_MS: u64 = 150_000;
+/// When copies that are left of a FASTACK are given up: twice the longest RETRY.
+const LATE_MS: u64 = 40_000;
 /// How long the settled are remembered, and then some.
 const FORGET_MS: u64 = 90_000;
-
-/// What a node still holds, in words.
-const SHOWN: usize = 5;
 
 impl World {
     /// When everything must have been consumed that is.
@@ -37,6 +35,7 @@ impl World {
     pub fn drain_everywhere(&mut self) -> Result<(), String> {
         let line = self.line(0, 0, Phase::Info, Op::Heal);
         self.note(line);
+        self.ledger.late_from = self.now + LATE_MS;
         for node in 0..self.sites.len() {
             for queue in 0..self.profile.queues {
                 self.drain_queue(node, queue)?;
@@ -58,25 +57,32 @@ impl World {
         self.get_or_wait(node, &get, None)
     }
 
-    /// Whether all jobs are settled. At-most-once jobs that will not be delivered
-    /// again are: consumers that were slow come now.
+    /// Whether all jobs are settled. Jobs that a node may keep for long are settled
+    /// where they lie, by consumers that were slow.
     pub fn is_drained(&mut self) -> Result<bool, String> {
         for (node, id) in self.given_away() {
-            self.work_done(node, id, Deed::Ack)?;
+            self.work_done(node, id, Deed::FastAck)?;
         }
         let nodes = self.sites.values().filter_map(|site| site.node.as_ref());
         Ok(nodes.map(live_jobs).sum::<u64>() == 0)
     }
 
-    /// At-most-once jobs that were delivered, or may have been.
+    /// At-most-once jobs that were delivered, or may have been; and copies at nodes
+    /// that did not hear of a FASTACK, once whoever would deliver them has had the
+    /// time.
     fn given_away(&self) -> Vec<(usize, JobId)> {
         let mut found = Vec::new();
+        let is_late = self.now >= self.ledger.late_from;
         for (&number, site) in &self.sites {
             let node = site.node.as_ref().expect("all nodes run");
             let now = site.clocks.now(self.now);
             let is_over = |id: &&JobId| {
                 let job = job_of(node, now, id);
-                job.is_some_and(|job| !job.is_acked() && job.at_most_once() && !job.may_be_queued())
+                job.is_some_and(|job| {
+                    let is_given = job.at_most_once() && !job.may_be_queued();
+                    let is_dropped = is_late && self.ledger.dropped.contains(id);
+                    !job.is_acked() && (is_given || is_dropped)
+                })
             };
             let ids = self.ledger.ids.iter().filter(is_over);
             found.extend(ids.map(|&id| (number, id)));
@@ -141,39 +147,44 @@ impl World {
         }
     }
 
-    /// What keeps the drain from ending.
-    pub fn what_is_left(&mut self) -> String {
-        let mut text = String::new();
-        for node in 0..self.sites.len() {
-            let left = self.left(node);
-            text += &format!("\n{}: {left:?}", name(node));
-            let ids: Vec<_> = self.ledger.ids.iter().copied().collect();
-            let mut shown_of_node = 0;
-            for id in ids {
-                if shown_of_node == SHOWN {
-                    break;
-                }
-                let shown = self.call(node, |node, now, _| match node.show(now, &id)? {
-                    Shown::Job(view) => Some(format!(
-                        "{id} {:?} {:?} ttl {} requeue {:?} holders {:?} confirmed {:?}",
+    /// What keeps the drain from ending: the jobs that are left, where they are,
+    /// and which nodes have them for holders.
+    pub fn what_is_left(&self) -> String {
+        let mut jobs = Vec::new();
+        for id in &self.ledger.ids {
+            let at = |(&number, site): (&usize, &Site)| {
+                let node = site.node.as_ref().expect("all nodes run");
+                let now = site.clocks.now(self.now);
+                Some(match node.show(now, id)? {
+                    Shown::Job(view) => format!(
+                        "{} {:?} in {:?} ms, holders {}",
+                        name(number),
                         view.job.state,
-                        turn(node.belief(view.job)),
-                        view.ttl_left_ms,
-                        view.requeue_within_ms,
-                        short(node.holders(view.job, false)),
-                        short(node.holders(view.job, true)),
-                    )),
-                    Shown::DummyAck { ttl_left_ms, .. } => {
-                        Some(format!("{id} acknowledged, ttl {ttl_left_ms}"))
-                    }
-                });
-                if let Some(shown) = shown {
-                    text += &format!("\n  {shown}");
-                    shown_of_node += 1;
-                }
+                        view.requeue_within_ms.unwrap_or(0),
+                        self.names(&node.holders(view.job, true))
+                    ),
+                    Shown::DummyAck { .. } => format!("{} acknowledged", name(number)),
+                })
+            };
+            let found: Vec<_> = self.sites.iter().filter_map(at).collect();
+            if !found.is_empty() {
+                jobs.push(format!("{id}: {}", found.join("; ")));
             }
         }
-        text
+        jobs.join(", ")
+    }
+
+    fn names(&self, ids: &[String]) -> String {
+        let of = |id: &String| {
+            let is = |(_, site): &(&usize, &Site)| {
+                site.node
+                    .as_ref()
+                    .is_some_and(|n| n.identity().hex() == *id)
+            };
+            let found = self.sites.iter().find(is);
+            found.map_or("?".into(), |(&number, _)| name(number))
+        };
+        ids.iter().map(of).collect::<Vec<_>>().join(" ")
     }
 }
 
@@ -187,17 +198,4 @@ fn job_of<'a>(node: &'a Node, now: Now, id: &JobId) -> Option<&'a Job> {
         Shown::Job(view) => Some(view.job),
         Shown::DummyAck { .. } => None,
     }
-}
-
-/// A claim in few words.
-fn turn(claim: Claim) -> String {
-    let who = claim.responsible.map(|pair| hex(&pair.id));
-    let who = who.map_or("nobody".into(), |id| id[..4].to_string());
-    format!("turn {} of {who} attempt {}", claim.turn, claim.attempt)
-}
-
-/// Nodes by the first digits of their ids.
-fn short(ids: Vec<String>) -> String {
-    let short: Vec<&str> = ids.iter().map(|id| &id[..4]).collect();
-    short.join(" ")
 }

@@ -152,7 +152,9 @@ impl World {
             return Ok(Ending::Draining { deadline });
         }
         let left = self.what_is_left();
-        Err(self.judge().err().unwrap_or_default() + "not all is consumed in the end:" + &left)
+        Err(self.judge().err().unwrap_or_default()
+            + "not all is consumed in the end:"
+            + &left.replace('\n', " "))
     }
 
     fn all_run(&self) -> bool {

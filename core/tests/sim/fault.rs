@@ -2,6 +2,7 @@
 
 use crate::disk::Stop;
 use crate::oracle::history::{Settling, What};
+use crate::profile::Severity;
 use crate::site::queue_name;
 use crate::world::{Event, World};
 use disque_checker::FaultKind;
@@ -32,11 +33,13 @@ impl World {
     pub fn fault(&mut self, node: usize) -> Result<(), String> {
         self.schedule_fault(node);
         let alone = u64::from(!self.profile.replicated);
+        let stopped = u64::from(self.profile.severity >= Severity::Stopped);
+        let wiped = u64::from(self.profile.severity >= Severity::Wiped);
         let fault = self.random.weighted(&[
-            (1 - alone, Fault::Stop(Stop::Wiped)),
-            (4, Fault::Stop(Stop::Kill)),
-            (4, Fault::Stop(Stop::PowerLoss)),
-            (2, Fault::Stop(Stop::Clean)),
+            (1 - alone.max(1 - wiped), Fault::Stop(Stop::Wiped)),
+            (4 * stopped, Fault::Stop(Stop::Kill)),
+            (4 * stopped, Fault::Stop(Stop::PowerLoss)),
+            (2 * stopped, Fault::Stop(Stop::Clean)),
             (4, Fault::Stall),
             (6, Fault::ClockJump),
             (3, Fault::Snapshot),

@@ -16,6 +16,10 @@ pub struct Ledger {
     calls: u64,
     /// Every job that was heard of.
     pub ids: BTreeSet<JobId>,
+    /// Those that were settled by FASTACK, of which not all nodes may have heard.
+    pub dropped: BTreeSet<JobId>,
+    /// From then on no node is waited for that did not hear of a FASTACK.
+    pub late_from: u64,
     /// How far clocks were set back, in all.
     pub set_back: u64,
     /// The fault that lasts while the nodes are not one cluster.

@@ -10,7 +10,8 @@
 //!
 //! By hand: `DISQUE_SIM_SEED=123 cargo test --release -p disque-core --test sim
 //! -- --nocapture seeds`; `DISQUE_SIM_LINES=1000` shows more of what came before a
-//! failure.
+//! failure, `DISQUE_SIM_MESSAGES=1` with it what nodes told each other, and
+//! `DISQUE_SIM_HISTORY=file` writes down what clients of a replicated world saw.
 
 mod client;
 mod disk;

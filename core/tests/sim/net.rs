@@ -177,7 +177,9 @@ impl World {
         let (header, messages) = read_frame(frame).map_err(|error| error.to_string())?;
         let mut paused = Vec::new();
         for message in messages {
-            if let Message::Pause { queue, pause } = message.map_err(|error| error.to_string())? {
+            let message = message.map_err(|error| error.to_string())?;
+            self.trace.message(&message);
+            if let Message::Pause { queue, pause } = message {
                 if queue.starts_with(NEVER_WRITTEN) {
                     return Err("a node was told what its teller never wrote down".into());
                 }
@@ -192,6 +194,7 @@ impl World {
             self.site(node).check_connection(&header)?;
             let (_, words) = read_answer(answer).map_err(|error| error.to_string())?;
             self.site(node).check_words(&header.from.id, words, at)?;
+            self.trace.answer(answer);
         }
         let slice = self.profile.slice;
         self.call(node, |node, now, fx| node.serve(now, slice, fx));

@@ -3,7 +3,6 @@
 use crate::disk::Stop;
 use crate::guard::NEVER_WRITTEN;
 use crate::oracle::history::What;
-use crate::profile::Profile;
 use crate::site::queue_name;
 use crate::world::{Event, World};
 use disque_checker::FaultKind;
@@ -232,7 +231,7 @@ impl World {
             return Ok(());
         }
         self.stop(node, Stop::PowerLoss)?;
-        let policy = Profile::any_policy(&mut self.random);
+        let policy = self.profile.any_policy(&mut self.random);
         let site = self.sites.get_mut(&node).expect("a node of this world");
         site.renew(policy, &mut self.random);
         self.tell_started(node)

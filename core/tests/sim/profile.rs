@@ -40,7 +40,32 @@ pub struct Profile {
     /// Whether jobs have copies and go where they like: then what clients see is
     /// judged for the cluster as a whole. Otherwise each node is judged alone.
     pub replicated: bool,
+    /// What may befall the nodes of a replicated world.
+    pub severity: Severity,
 }
+
+/// How bad the worst is that befalls nodes; each includes the ones before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// They stand still and do not reach each other.
+    Apart,
+    /// They stop, and come back with all that they had.
+    Stopped,
+    /// They come back with nothing, as other data.
+    Wiped,
+    /// They come back with what was written some time ago.
+    Older,
+}
+
+const SEVERITIES: [Severity; 4] = [
+    Severity::Apart,
+    Severity::Stopped,
+    Severity::Wiped,
+    Severity::Older,
+];
+
+/// The worst in replicated worlds.
+const WORST: Severity = Severity::Older;
 
 /// Of a thousand clusters, how many are replicated. 0 switches them off.
 const REPLICATED: u64 = 500;
@@ -75,7 +100,7 @@ impl Profile {
         let fault_count = random.pick(&[0, 0, 2, 5, 10, 25]);
         let mut profile = Profile {
             nodes,
-            policy: Profile::any_policy(random),
+            policy: Profile::sound_or_not(random),
             operator_pace: end / acts,
             drastic: random.chance(500),
             latency: random.pick(&[1, 10, 60, settings.node_timeout_ms / 3]),
@@ -91,15 +116,18 @@ impl Profile {
             slice: random.pick(&[1, 2, 10, 1_000]),
             vanishing: random.pick(&[0, 30, 200]),
             replicated,
+            severity: Severity::Older,
         };
         if replicated {
-            profile.replicate();
+            profile.severity = any_severity(random);
+            profile.replicate(random);
         }
         profile
     }
 
     /// Restricts a run to what is promised of the whole cluster.
-    fn replicate(&mut self) {
+    fn replicate(&mut self, random: &mut Random) {
+        self.policy = self.any_policy(random);
         self.settings.max_memory = 0;
         self.settings.deliver_after_crash = false;
         self.drastic = false;
@@ -108,7 +136,15 @@ impl Profile {
     }
 
     /// How a server writes.
-    pub fn any_policy(random: &mut Random) -> Policy {
+    pub fn any_policy(&self, random: &mut Random) -> Policy {
+        match self.severity {
+            Severity::Older => Profile::sound_or_not(random),
+            Severity::Wiped => random.pick(&[Policy::Always, Policy::Always, Policy::Nothing]),
+            _ => Policy::Always,
+        }
+    }
+
+    fn sound_or_not(random: &mut Random) -> Policy {
         random.weighted(&[
             (3, Policy::Always),
             (4, Policy::EverySecond),
@@ -128,6 +164,13 @@ impl Profile {
         let copies = if self.replicated { 5_000 } else { 0 };
         1_000 / self.beat_ms() + 3_000 / self.settings.node_timeout_ms + 30 + copies
     }
+}
+
+fn any_severity(random: &mut Random) -> Severity {
+    let named = crate::number(["DISQUE_SIM_SEVERITY"; 2]);
+    let most = SEVERITIES.iter().position(|one| *one == WORST).unwrap_or(0);
+    let one = named.unwrap_or_else(|| random.range(0, most as u64));
+    SEVERITIES[(one as usize).min(SEVERITIES.len() - 1)]
 }
 
 fn replicated() -> u64 {

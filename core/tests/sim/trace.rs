@@ -1,5 +1,6 @@
 //! What happened in a run: a digest of all of it, and the last lines as text.
 
+use disque_core::message::{read_answer, Message};
 use std::collections::VecDeque;
 
 /// How many lines a failure shows, unless `DISQUE_SIM_LINES` says.
@@ -9,6 +10,8 @@ const SHOWN: usize = 50;
 pub struct Trace {
     digest: u64,
     shown: usize,
+    /// Whether all messages are shown: `DISQUE_SIM_MESSAGES` says so.
+    messages: bool,
     recent: VecDeque<String>,
 }
 
@@ -18,6 +21,7 @@ impl Trace {
         let shown = shown.and_then(|lines| lines.parse().ok()).unwrap_or(SHOWN);
         Trace {
             shown,
+            messages: std::env::var_os("DISQUE_SIM_MESSAGES").is_some(),
             digest: 0xcbf2_9ce4_8422_2325,
             recent: VecDeque::new(),
         }
@@ -36,6 +40,23 @@ impl Trace {
             self.recent.pop_front();
         }
         self.recent.push_back(line);
+    }
+
+    /// A message that arrives; only if all of them are to be seen.
+    pub fn message(&mut self, message: &Message<'_>) {
+        if self.messages && !matches!(message, Message::Heartbeat(_) | Message::Known(_)) {
+            self.line(format!("{:>9}   {message:?}", ""));
+        }
+    }
+
+    /// The messages of an answer that is given.
+    pub fn answer(&mut self, answer: &[u8]) {
+        let words = read_answer(answer).ok().filter(|_| self.messages);
+        for word in words.into_iter().flat_map(|(_, words)| words).flatten() {
+            if !matches!(word, Message::Heartbeat(_) | Message::Known(_)) {
+                self.line(format!("{:>9}   answers {word:?}", ""));
+            }
+        }
     }
 
     pub fn digest(&self) -> u64 {

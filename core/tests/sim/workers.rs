@@ -341,6 +341,9 @@ impl World {
             line.n = count.ok().map(|count| count as u64);
             self.note(line);
         }
+        if deed == Deed::FastAck {
+            self.ledger.dropped.insert(id);
+        }
         if deed == Deed::Work {
             let later = self.random.range(1, 3_000);
             self.schedule(node, later, Event::Deed(id, Deed::Ack));

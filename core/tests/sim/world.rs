@@ -132,7 +132,7 @@ impl World {
             let settings = profile.settings.clone();
             let policy = match number {
                 0 => profile.policy,
-                _ => Profile::any_policy(&mut random),
+                _ => profile.any_policy(&mut random),
             };
             (number, Site::new(number, policy, settings, &mut random))
         };
