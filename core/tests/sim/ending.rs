@@ -153,7 +153,7 @@ impl World {
         }
         let left = self.what_is_left();
         Err(self.judge().err().unwrap_or_default()
-            + "not all is consumed in the end:"
+            + "not all is consumed in the end: "
             + &left.replace('\n', " "))
     }
 

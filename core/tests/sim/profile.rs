@@ -47,6 +47,8 @@ pub struct Profile {
 /// How bad the worst is that befalls nodes; each includes the ones before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
+    /// Nothing.
+    Calm,
     /// They stand still and do not reach each other.
     Apart,
     /// They stop, and come back with all that they had.
@@ -57,17 +59,20 @@ pub enum Severity {
     Older,
 }
 
-const SEVERITIES: [Severity; 4] = [
+const SEVERITIES: [Severity; 5] = [
+    Severity::Calm,
     Severity::Apart,
     Severity::Stopped,
     Severity::Wiped,
     Severity::Older,
 ];
 
-/// The worst in replicated worlds.
-const WORST: Severity = Severity::Older;
+/// The worst in replicated worlds. `DISQUE_SIM_SEVERITY`, 0 to 4, names another one
+/// for all of them.
+const WORST: Severity = Severity::Calm;
 
-/// Of a thousand clusters, how many are replicated. 0 switches them off.
+/// Of a thousand clusters, how many are replicated. 0 switches them off;
+/// `DISQUE_SIM_REPLICATED` says otherwise.
 const REPLICATED: u64 = 500;
 
 impl Profile {
@@ -128,6 +133,10 @@ impl Profile {
     /// Restricts a run to what is promised of the whole cluster.
     fn replicate(&mut self, random: &mut Random) {
         self.policy = self.any_policy(random);
+        if self.severity == Severity::Calm {
+            self.fault_pace = u64::MAX;
+            self.operator_pace = u64::MAX;
+        }
         self.settings.max_memory = 0;
         self.settings.deliver_after_crash = false;
         self.drastic = false;

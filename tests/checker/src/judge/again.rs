@@ -147,7 +147,9 @@ impl Judge<'_> {
             commands.filter(move |c| c.op == op && c.phase == Phase::Ok)
         };
         let worked = done(Op::Working).map(|command: &Command| command.to);
-        let worked = worked.filter(|&to| to <= delivery.t).max().unwrap_or(0);
+        // One that crosses the delivery came too late to put it off.
+        let worked = worked.filter(|to| to.saturating_add(spread) < delivery.t);
+        let worked = worked.max().unwrap_or(0);
         // The one before may have come from another copy, whose RETRY is its own.
         let due = before.t.max(worked).saturating_add(job.want.retry);
         if delivery.t.saturating_add(slack) < due {

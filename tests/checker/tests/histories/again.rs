@@ -49,6 +49,16 @@ fn working_puts_retry_off() {
 }
 
 #[test]
+fn working_may_cross_a_delivery() {
+    let mut story = Story::new();
+    let job = story.at(0).add("a");
+    story.at(0).deliver("a", &job);
+    story.at(RETRY).ok(Op::Working, "b", &job);
+    story.at(RETRY + 5).deliver("a", &job);
+    assert_eq!(story.sound().summary.again[&Cause::Retry], 1);
+}
+
+#[test]
 fn a_nack_explains_one_delivery() {
     let mut story = Story::new();
     let job = story.at(0).add("a");
