@@ -130,6 +130,28 @@ pub static SETTINGS: &[Setting] = &[
         },
     },
     Setting {
+        name: c"settled-memory",
+        value: Value::Number {
+            default: 60,
+            min: 1,
+            max: 24 * HOUR_SECONDS,
+            unit: Unit::Plain,
+            get: |main| read(main, |s| (s.settled_memory_ms / 1000) as i64),
+            set: |main, v| write(main, |s| s.settled_memory_ms = v as u64 * 1000),
+        },
+    },
+    Setting {
+        name: c"settled-memory-max",
+        value: Value::Number {
+            default: 1_000_000,
+            min: 0,
+            max: 1_000_000_000,
+            unit: Unit::Plain,
+            get: |main| read(main, |s| s.settled_memory_max as i64),
+            set: |main, v| write(main, |s| s.settled_memory_max = v as u64),
+        },
+    },
+    Setting {
         name: c"queue-idle-seconds",
         value: Value::Number {
             default: 300,

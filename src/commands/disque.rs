@@ -45,13 +45,22 @@ pub fn info(call: &mut Call<'_>) {
         };
         let found = all
             .into_iter()
-            .find(|(name, _)| wanted.eq_ignore_ascii_case(name.as_bytes()));
+            .find(|(name, _)| is_field(wanted, name));
         match found {
             Some((_, figure)) => write_figure(reply, figure),
             None => reply.null(),
         }
         Ok(())
     });
+}
+
+/// Whether a word names a field: in any case, with `-` or `_` between its parts.
+fn is_field(word: &[u8], name: &str) -> bool {
+    let plain = word.iter().map(|&c| match c {
+        b'-' => b'_',
+        c => c.to_ascii_lowercase(),
+    });
+    plain.eq(name.bytes())
 }
 
 fn write_figure(reply: &mut crate::ffi::Reply<'_>, figure: Figure) {
