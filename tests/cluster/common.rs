@@ -3,8 +3,8 @@
 pub use std::time::{Duration, Instant};
 
 pub use disque_testing::{
-    deliveries, eventually, hello, node_lines, quiet_machine, Client, Cluster, Options,
-    Persistence, Server, Show, Value, NODE_TIMEOUT_MS,
+    deliveries, eventually, hello, node_lines, quiet_machine, unknown_id, Client, Cluster,
+    Delivery, Options, Persistence, Server, Show, Value, NODE_TIMEOUT_MS,
 };
 
 pub fn ms(n: u64) -> Duration {
@@ -35,4 +35,107 @@ pub fn add(client: &mut Client, queue: &str, body: &str) -> String {
 pub fn logged(server: &Server, text: &str) -> usize {
     let log = server.log();
     log.lines().filter(|line| line.contains(text)).count()
+}
+
+/// A job is added, with `options` after its body: the time to wait and what follows.
+#[track_caller]
+pub fn add_with(client: &mut Client, queue: &str, body: &str, options: &str) -> String {
+    start_add(client, queue, body, options);
+    client.reply().expect_job_id()
+}
+
+/// The same, without waiting for the reply.
+#[track_caller]
+pub fn start_add(client: &mut Client, queue: &str, body: &str, options: &str) {
+    let mut args = vec!["ADDJOB", queue, body];
+    args.extend(options.split_ascii_whitespace());
+    client.send(&args);
+}
+
+/// What a node tells of a job, if it has it.
+#[track_caller]
+pub fn show(server: &Server, id: &str) -> Option<Show> {
+    Show::read(&server.client().run(&format!("SHOW {id}")))
+}
+
+/// A job's state at a node, `none` where it is not.
+#[track_caller]
+pub fn state(server: &Server, id: &str) -> String {
+    show(server, id).map_or("none".into(), |job| job.state)
+}
+
+/// The states at all nodes.
+#[track_caller]
+pub fn states(cluster: &Cluster, id: &str) -> Vec<String> {
+    let all = 0..cluster.len();
+    all.map(|at| state(&cluster[at], id)).collect()
+}
+
+/// The nodes that have a job, in the order of the servers.
+#[track_caller]
+pub fn holders(cluster: &Cluster, id: &str) -> Vec<usize> {
+    let all = 0..cluster.len();
+    all.filter(|at| show(&cluster[*at], id).is_some()).collect()
+}
+
+/// What GETJOB gives at once.
+#[track_caller]
+pub fn take_now(client: &mut Client, queue: &str) -> Option<Delivery> {
+    let reply = client.run(&format!("GETJOB NOHANG WITHCOUNTERS FROM {queue}"));
+    deliveries(&reply).into_iter().next()
+}
+
+/// What GETJOB gives within `limit`.
+#[track_caller]
+pub fn wait_job(client: &mut Client, queue: &str, limit: Duration) -> Option<Delivery> {
+    let limit_ms = limit.as_millis();
+    client.start(&format!(
+        "GETJOB TIMEOUT {limit_ms} WITHCOUNTERS FROM {queue}"
+    ));
+    let reply = client.read(limit + secs(10)).expect("GETJOB does not end");
+    deliveries(&reply).into_iter().next()
+}
+
+/// A figure of a node.
+#[track_caller]
+pub fn figure(server: &Server, field: &str) -> i64 {
+    server.info_number("disque", &format!("disque_{field}"))
+}
+
+/// Waits until a figure of a node is this.
+#[track_caller]
+pub fn wait_figure(server: &Server, field: &str, wanted: i64, limit: Duration) {
+    let what = format!("{field} is {wanted}");
+    eventually(limit, &what, || figure(server, field) == wanted);
+}
+
+/// Waits until no node holds a job or an acknowledgement, and none counts anything.
+#[track_caller]
+pub fn wait_empty(cluster: &Cluster, limit: Duration) {
+    for at in 0..cluster.len() {
+        for field in ["registered_jobs", "dummy_acks", "under_replicated"] {
+            let what = format!("{field} of node {at} is 0");
+            eventually(limit, &what, || figure(&cluster[at], field) == 0);
+        }
+    }
+}
+
+/// Watches the queues of these nodes for a time in which no job may come.
+#[track_caller]
+pub fn expect_no_delivery(cluster: &Cluster, nodes: &[usize], queue: &str, time: Duration) {
+    let mut clients: Vec<Client> = nodes.iter().map(|at| cluster[*at].client()).collect();
+    let command = format!("GETJOB TIMEOUT {} FROM {queue}", time.as_millis());
+    clients.iter_mut().for_each(|c| c.start(&command));
+    for (at, client) in nodes.iter().zip(&mut clients) {
+        let reply = client.read(time + secs(10)).expect("GETJOB ends");
+        assert!(reply.is_null(), "node {at} delivers {reply:?}");
+    }
+}
+
+/// The node, as the others see it, answers no more.
+#[track_caller]
+pub fn wait_unreachable(cluster: &Cluster, seen_by: &[usize], id: &str) {
+    for at in seen_by {
+        cluster.wait_priority(*at, id, &[5, 10, 100]);
+    }
 }
