@@ -86,6 +86,16 @@ pub struct Host {
 struct Waiting {
     client: u64,
     blocked: Blocked,
+    awaits: Awaits,
+}
+
+/// What a client waits for: it decides what an end from outside is answered with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Awaits {
+    /// GETJOB.
+    Jobs,
+    /// ADDJOB.
+    Copies,
 }
 
 /// What an answered client was given.
@@ -339,20 +349,31 @@ impl Host {
             return Ok(());
         }
         let id = self.node.block(now, get)?;
-        if self.wait(now, id, call).is_err() {
+        if self.wait(now, id, Awaits::Jobs, call).is_err() {
             call.reply().null_array();
         }
         Ok(())
     }
 
     /// Has the client of a command wait for what the node has to answer.
-    pub fn wait(&mut self, now: Now, id: WaiterId, call: &mut Call<'_>) -> Result<(), Error> {
+    pub fn wait(
+        &mut self,
+        now: Now,
+        id: WaiterId,
+        awaits: Awaits,
+        call: &mut Call<'_>,
+    ) -> Result<(), Error> {
         let Ok(blocked) = call.block(id.0) else {
             self.node.forget_waiter(id, now);
             return Err(Error::MayNotWait);
         };
         let client = call.ctx().client_id();
-        self.waiting.insert(id, Waiting { client, blocked });
+        let waiting = Waiting {
+            client,
+            blocked,
+            awaits,
+        };
+        self.waiting.insert(id, waiting);
         Ok(())
     }
 
@@ -505,9 +526,12 @@ impl Host {
     }
 
     fn answer_one(&mut self, id: WaiterId, answer: &Answer, main: MainThread) {
-        let Some(Waiting { client, blocked }) = self.waiting.remove(&id) else {
+        let Some(waiting) = self.waiting.remove(&id) else {
             return;
         };
+        let Waiting {
+            client, blocked, ..
+        } = waiting;
         let (node, fx) = (&self.node, &self.fx);
         let answered = blocked.answer(main, |reply| match answer {
             Answer::Jobs(delivered) => {
@@ -588,8 +612,15 @@ fn server_pressure(ctx: &Ctx) -> Pressure {
 
 /// CLIENT UNBLOCK id: the client gets what a time-out would give it.
 pub fn on_timed_out(ctx: &Ctx, id: u64, reply: &mut Reply<'_>) {
-    reply.null_array();
-    leave_note(ctx, Note::Gone(WaiterId(id)));
+    let id = WaiterId(id);
+    let awaits = HOST.with(ctx.main(), |host| {
+        host.waiting.get(&id).map(|waiting| waiting.awaits)
+    });
+    match awaits {
+        Ok(Some(Awaits::Copies)) => reply.error(&Error::NoRepl.to_string()),
+        _ => reply.null_array(),
+    }
+    leave_note(ctx, Note::Gone(id));
 }
 
 /// The client is gone, or Redis answered it by itself.

@@ -4,7 +4,7 @@ use super::words::{Words, MAX_COUNT};
 use super::words_of;
 use crate::acl::Subject;
 use crate::ffi::{Access, Call};
-use crate::host::command;
+use crate::host::{command, Awaits};
 use crate::warnings::Warning;
 use disque_core::error::Error;
 use disque_core::node::add::{AddJob, Added, Sync};
@@ -33,7 +33,7 @@ pub fn run(call: &mut Call<'_>) {
                 call.reply().bulk(id.text());
                 Ok(())
             }
-            Added::Waits { waiter, .. } => host.wait(now, waiter, call),
+            Added::Waits { waiter, .. } => host.wait(now, waiter, Awaits::Copies, call),
         }
     });
 }

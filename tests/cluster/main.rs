@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod adders;
 mod address;
 mod common;
 mod forget;

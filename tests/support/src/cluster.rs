@@ -148,7 +148,8 @@ impl Cluster {
             .expect_ok();
     }
 
-    /// Waits until each node is connected to every other one, and both ways.
+    /// Waits until each node is connected to every other one, and both ways, and
+    /// takes it for reachable.
     #[track_caller]
     pub fn wait_connected(&self) {
         for at in 0..self.servers.len() {
@@ -161,6 +162,11 @@ impl Cluster {
             wait_for(SETTLED, "all are at priority 1", || {
                 let nodes = hello(&mut client);
                 nodes.iter().all(|node| node.priority == 1).then_some(())
+            });
+            wait_for(SETTLED, "all are reachable", || {
+                let reply = client.run("DISQUE INFO reachable_nodes");
+                let count: usize = reply.expect_text().parse().expect("a number");
+                (count == self.servers.len()).then_some(())
             });
         }
     }
