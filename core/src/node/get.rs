@@ -56,6 +56,7 @@ impl Node {
         now: Now,
         fx: &mut Effects,
     ) -> Option<Delivered> {
+        self.notice_standstill(now);
         let mark = fx.mark();
         let (mut left, mut bytes) = (count.min(self.settings.max_ids), 0);
         let mut found = true;

@@ -100,14 +100,21 @@ impl Node {
         self.sweep(now, max, fx);
     }
 
-    /// Notices that this node stood still, or that nodes have come or gone.
-    fn look_around(&mut self, now: Now) {
+    /// Notices that this node stood still. A command may come before the turn that
+    /// is late, so whatever hands out jobs looks first.
+    pub(in crate::node) fn notice_standstill(&mut self, now: Now) {
         let timeout = self.settings.node_timeout_ms;
         let last = self.vigil.looked_at.replace(now.mono_ms);
-        let stood_still = last.is_some_and(|last| now.mono_ms - last > timeout);
+        let stood_still = last.is_some_and(|last| now.mono_ms.saturating_sub(last) > timeout);
         if stood_still && !self.cluster.is_alone() {
             self.vigil.doubt(now);
         }
+    }
+
+    /// Notices that this node stood still, or that nodes have come or gone.
+    fn look_around(&mut self, now: Now) {
+        self.notice_standstill(now);
+        let timeout = self.settings.node_timeout_ms;
         let returned = self.cluster.note_reachable(now, timeout);
         if returned || self.vigil.changes != self.cluster.changes() {
             self.vigil.changes = self.cluster.changes();
