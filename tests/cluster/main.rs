@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod acks;
 mod adders;
 mod address;
 mod common;
@@ -18,4 +19,5 @@ mod links;
 mod meet;
 mod refusals;
 mod replicate;
+mod requeue;
 mod restart;
