@@ -24,6 +24,8 @@ pub enum Duty {
     Collect,
     /// To see whether another node collects, and to do it if not.
     AwaitCollection,
+    /// To give up an at-most-once job of which nobody says that it has arrived.
+    HandOver,
 }
 
 /// WILLQUEUE is under way: the node wants to queue the job, and asks first.
@@ -49,6 +51,8 @@ pub struct Copies {
     pub responsible: Option<Holder>,
     /// The producer that waits for copies.
     pub adder: Option<WaiterId>,
+    /// To whom the job was given, while that is not answered.
+    pub handed: Option<Holder>,
     /// The question before queueing, if one is open.
     pub asking: Option<Box<Asking>>,
     /// What is to be done at `act_at`.
@@ -82,6 +86,7 @@ impl Copies {
             turn: 0,
             responsible: None,
             adder: None,
+            handed: None,
             asking: None,
             duty: Duty::None,
             tries: 0,

@@ -238,6 +238,31 @@ pub enum Message<'a> {
         /// Jobs that it has, and for which it is not responsible.
         not_mine: JobIds<'a>,
     },
+    /// NEEDJOBS: clients of the speaker wait for jobs. It replaces what was said of
+    /// this queue before, and lapses if it is not repeated.
+    NeedJobs {
+        /// The queue's name.
+        queue: &'a [u8],
+        /// For how many; 0 for none any more.
+        count: u32,
+        /// Grows with each request of the speaker.
+        serial: u64,
+    },
+    /// YOURJOBS: a job for the receiver to deliver. Answered with `GotYourJob`,
+    /// `NotTaken`, `SetAck`, or `Unknown` where the body is needed.
+    YourJob(CopyImage<'a>),
+    /// GOTJOBS: the job is the speaker's now.
+    GotYourJob {
+        /// Which.
+        id: JobId,
+        /// With its turn.
+        claim: Claim,
+    },
+    /// GOTJOBS: the speaker does not take it.
+    NotTaken {
+        /// Which.
+        id: JobId,
+    },
     /// DELJOB: all that may have had the job know that it is settled.
     DelJob {
         /// Which.
@@ -277,9 +302,11 @@ impl Message<'_> {
     /// The job that the message is about.
     pub fn job(&self) -> Option<&JobId> {
         match self {
-            Message::ReplJob(copy) => Some(&copy.id),
+            Message::ReplJob(copy) | Message::YourJob(copy) => Some(&copy.id),
             Message::GotJob { id }
             | Message::NotKept { id }
+            | Message::GotYourJob { id, .. }
+            | Message::NotTaken { id }
             | Message::Holders { id, .. }
             | Message::Enqueue { id, .. }
             | Message::WillQueue { id, .. }
@@ -327,8 +354,8 @@ pub struct CopyImage<'a> {
     pub id: JobId,
     /// The name of its queue.
     pub queue: &'a [u8],
-    /// Its body.
-    pub body: &'a [u8],
+    /// Its body; left out where the receiver surely has it.
+    pub body: Option<&'a [u8]>,
     /// Creation, wall-clock ms x 10^6.
     pub ctime: u64,
     /// Until its TTL passes.

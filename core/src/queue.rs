@@ -1,5 +1,7 @@
 //! One queue: its jobs in order, the clients that wait for them, its counters.
 
+use crate::clock::Now;
+use crate::cluster::PeerKey;
 use crate::collections::{OrderedKeys, Timed, TimerLinks};
 use crate::effects::WaiterId;
 use crate::job::State;
@@ -44,6 +46,72 @@ impl Pause {
     }
 }
 
+/// A request of another node for jobs of a queue. It stands until it is replaced,
+/// lapses, or is served.
+#[derive(Clone, Copy, Debug)]
+pub struct Request {
+    /// Who asks.
+    pub from: PeerKey,
+    /// How many jobs it wants still.
+    pub count: u64,
+    /// Orders the requests of one node.
+    pub serial: u64,
+    /// When it lapses, monotonic ms.
+    pub until: u64,
+}
+
+/// Where jobs of a queue come from, and how fast.
+#[derive(Default)]
+pub struct Imports {
+    /// Nodes that have given jobs in this or the last period.
+    sources: Vec<PeerKey>,
+    begun_at: u64,
+    count: u64,
+    last_count: u64,
+}
+
+/// How long imports are counted together.
+const IMPORT_PERIOD_MS: u64 = 1_000;
+
+impl Imports {
+    fn note(&mut self, from: PeerKey, now_ms: u64) {
+        let age = now_ms.saturating_sub(self.begun_at);
+        if age >= IMPORT_PERIOD_MS {
+            let adjoins = age < 2 * IMPORT_PERIOD_MS;
+            self.last_count = if adjoins { self.count } else { 0 };
+            self.count = 0;
+            self.begun_at = now_ms;
+            if !adjoins {
+                self.sources.clear();
+            }
+        }
+        self.count += 1;
+        if !self.sources.contains(&from) {
+            self.sources.push(from);
+        }
+    }
+
+    fn is_current(&self, now_ms: u64) -> bool {
+        now_ms.saturating_sub(self.begun_at) < 2 * IMPORT_PERIOD_MS
+    }
+
+    /// Jobs a second, of late.
+    pub fn rate(&self, now_ms: u64) -> u64 {
+        match self.is_current(now_ms) {
+            true => self.count.max(self.last_count),
+            false => 0,
+        }
+    }
+
+    /// From where, of late.
+    pub fn sources(&self, now_ms: u64) -> &[PeerKey] {
+        match self.is_current(now_ms) {
+            true => &self.sources,
+            false => &[],
+        }
+    }
+}
+
 /// A queue.
 pub struct Queue {
     /// Any bytes.
@@ -64,6 +132,18 @@ pub struct Queue {
     pub used_at: u64,
     /// When to see whether it is idle; meaningful while its timer is set.
     pub check_at: u64,
+    /// Jobs that the blocked clients take at most.
+    pub wanted: u64,
+    /// Jobs that other nodes have been asked for and that have not come.
+    pub asked: u64,
+    /// What other nodes ask for, whose turn it is first.
+    pub requests: Vec<Request>,
+    /// Jobs that came from other nodes.
+    pub imports: Option<Box<Imports>>,
+    /// Whether it is on the list of queues for which jobs are asked.
+    pub is_wanting: bool,
+    /// Whether it is on the list of queues of which jobs are given.
+    pub is_giving: bool,
     /// What is paused.
     pub pause: Pause,
     /// Whether it is on the node's list of queues whose waiters may be served.
@@ -84,6 +164,12 @@ impl Queue {
             created_at: now_ms,
             used_at: now_ms,
             check_at: 0,
+            wanted: 0,
+            asked: 0,
+            requests: Vec::new(),
+            imports: None,
+            is_wanting: false,
+            is_giving: false,
             pause: Pause::default(),
             ready: false,
             timer: TimerLinks::default(),
@@ -94,6 +180,19 @@ impl Queue {
     /// slot, its entry in the index, and its name.
     pub fn memory(&self) -> usize {
         std::mem::size_of::<Queue>() + 16 + self.name.len()
+    }
+
+    /// A job has come from another node, which this one had perhaps asked for it.
+    pub fn note_import(&mut self, from: PeerKey, now_ms: u64) {
+        self.asked = self.asked.saturating_sub(1);
+        let imports = self.imports.get_or_insert_with(Box::default);
+        imports.note(from, now_ms);
+    }
+
+    /// Jobs that come from other nodes a second, of late.
+    pub fn import_rate(&self, now: Now) -> u64 {
+        let imports = self.imports.as_ref();
+        imports.map_or(0, |imports| imports.rate(now.mono_ms))
     }
 
     /// Jobs of one state.

@@ -1,6 +1,6 @@
 //! The commands about one queue: QLEN, QPEEK, QSTAT, PAUSE.
 
-use super::reply::{clamp, field, write_jobs};
+use super::reply::{clamp, field, list, write_jobs};
 use super::words::{Words, MAX_COUNT};
 use super::words_of;
 use crate::acl::Subject;
@@ -56,9 +56,8 @@ pub fn qstat(call: &mut Call<'_>) {
         field(reply, "age", |r| r.integer(clamp(stat.age_ms / 1000)));
         field(reply, "idle", |r| r.integer(clamp(stat.idle_ms / 1000)));
         field(reply, "blocked", |r| r.integer(stat.blocked as i64));
-        // Without peers there is nobody to import from.
-        field(reply, "import-from", |r| r.array(0));
-        field(reply, "import-rate", |r| r.integer(0));
+        field(reply, "import-from", |r| list(r, &stat.import_from));
+        field(reply, "import-rate", |r| r.integer(clamp(stat.import_rate)));
         field(reply, "jobs-in", |r| r.integer(clamp(stat.jobs_in)));
         field(reply, "jobs-out", |r| r.integer(clamp(stat.jobs_out)));
         field(reply, "pause", |r| r.bulk(stat.pause));

@@ -85,7 +85,8 @@ pub fn write_dummy_ack(
     field(reply, "body", |r| r.null());
 }
 
-fn list(reply: &mut Reply<'_>, texts: &[String]) {
+/// Texts.
+pub fn list(reply: &mut Reply<'_>, texts: &[String]) {
     reply.array(texts.len());
     texts.iter().for_each(|text| reply.bulk(text));
 }

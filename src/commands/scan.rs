@@ -5,7 +5,7 @@ use super::words::{Keyword, Words, MAX_COUNT};
 use super::words_of;
 use crate::acl::Subject;
 use crate::ffi::{Access, Call, Reply};
-use crate::host::{query, Host};
+use crate::host::{self, query, Host};
 use disque_core::clock::Now;
 use disque_core::error::Error;
 use disque_core::node::scan::{state_name, JobFilter, Limits, Page, QueueFilter};
@@ -129,7 +129,7 @@ impl Scan {
     fn page(&self, host: &Host, subject: &Subject<'_>, limits: Limits) -> Page {
         let node = &host.node;
         let mut page = match &self.what {
-            What::Queues(filter) => node.scan_queues(self.cursor, limits, filter),
+            What::Queues(filter) => node.scan_queues(host::now(), self.cursor, limits, filter),
             What::Jobs { filter, .. } => node.scan_jobs(self.cursor, limits, filter),
         };
         if !subject.is_unrestricted() {

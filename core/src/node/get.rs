@@ -102,7 +102,7 @@ impl Node {
 
     /// Takes the oldest job off a queue that is surely still this node's. Jobs of
     /// which others must be asked first leave the queue until they have answered.
-    fn lift_own_front(&mut self, queue: u32, now: Now, fx: &mut Effects) -> Option<u32> {
+    pub(super) fn lift_own_front(&mut self, queue: u32, now: Now, fx: &mut Effects) -> Option<u32> {
         loop {
             let key = self.queues[queue].order.front()?;
             if !self.must_ask(key, now) || self.ask(key, 0, now, fx) {

@@ -47,6 +47,10 @@ pub struct QueueView<'a> {
     pub idle_ms: u64,
     /// Clients that wait on it.
     pub blocked: usize,
+    /// Ids of nodes from which jobs come.
+    pub import_from: Vec<String>,
+    /// Jobs that come from other nodes a second.
+    pub import_rate: u64,
     /// Jobs that entered it.
     pub jobs_in: u64,
     /// Jobs that were delivered from it.
@@ -151,10 +155,19 @@ impl Node {
             age_ms: now.mono_ms.saturating_sub(queue.created_at),
             idle_ms: now.mono_ms.saturating_sub(queue.used_at),
             blocked: queue.waiters.len(),
+            import_from: self.sources(queue, now),
+            import_rate: queue.import_rate(now),
             jobs_in: queue.jobs_in,
             jobs_out: queue.jobs_out,
             pause: queue.pause.name(),
         })
+    }
+
+    fn sources(&self, queue: &Queue, now: Now) -> Vec<String> {
+        let imports = queue.imports.as_ref();
+        let sources = imports.map_or(&[][..], |imports| imports.sources(now.mono_ms));
+        let known = sources.iter().filter_map(|key| self.cluster.by_key(*key));
+        known.map(|peer| hex_text(&peer.id)).collect()
     }
 
     /// What INFO tells.

@@ -17,6 +17,7 @@
 //! command is part of a transaction or script: then it lets the timer do it.
 
 pub mod add;
+mod federation;
 pub mod get;
 pub mod inspect;
 mod invariants;
@@ -52,6 +53,7 @@ use crate::queue::Queue;
 use crate::record::{NodeImage, Record};
 use crate::settings::Settings;
 use crate::tables::{JobTable, QueueTable, WaiterTable};
+use federation::Federation;
 use rand::{RngCore, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use replication::Vigil;
@@ -124,6 +126,7 @@ pub struct Node {
     /// Tables of before a flush, freed slice by slice.
     discarded: Vec<(JobTable, CopiesTable, QueueTable)>,
     vigil: Vigil,
+    federation: Federation,
     server_pressure: Pressure,
     cluster: Cluster,
     incarnation: u64,
@@ -165,6 +168,7 @@ impl Node {
             disposable: BTreeSet::new(),
             discarded: Vec::new(),
             vigil: Vigil::default(),
+            federation: Federation::default(),
             server_pressure: Pressure::None,
             cluster: Cluster::new(),
             incarnation: 0,
@@ -301,6 +305,7 @@ impl Node {
         self.ready.clear();
         self.disposable.clear();
         self.vigil.under_replicated = 0;
+        self.federation = Federation::default();
         // Waiters hold keys of queues that are gone now: both callers have
         // answered them, and on a replica, which takes the record of a flush,
         // nobody waits.

@@ -29,6 +29,13 @@ pub struct Stats {
     pub refused_for_memory: u64,
     /// Delivered at-most-once jobs dropped because memory was nearly full.
     pub dropped_for_memory: u64,
+    /// Jobs given to other nodes.
+    pub handed_over: u64,
+    /// Jobs that came from other nodes.
+    pub imported: u64,
+    /// At-most-once jobs given to another node of which nobody says that they have
+    /// arrived.
+    pub handovers_lost: u64,
     /// At-most-once jobs kept undelivered after a restart.
     pub withheld: u64,
 }

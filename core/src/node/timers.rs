@@ -12,7 +12,8 @@ impl Node {
     /// When [`Node::run_due`] has something to do next, on the monotonic clock;
     /// a time that has passed means at once, `None` never.
     pub fn next_wake(&self) -> Option<u64> {
-        if !self.ready.is_empty() || !self.discarded.is_empty() || self.vigil.has_work() {
+        let busy = self.vigil.has_work() || self.federation.has_work();
+        if busy || !self.ready.is_empty() || !self.discarded.is_empty() {
             return Some(0);
         }
         [
@@ -24,6 +25,7 @@ impl Node {
             self.acks.next_wake(),
             self.settled.next_wake(),
             self.next_walk(),
+            self.next_request(),
             self.cluster.next_beat(),
         ]
         .into_iter()
@@ -40,6 +42,7 @@ impl Node {
         self.end_adds(now, max, fx);
         self.run_copies(now, max, fx);
         self.run_jobs(now, max, fx);
+        self.repeat_requests(now, max, fx);
         self.drop_idle_queues(now, max);
         self.free_discarded(max);
         self.serve(now, max, fx);

@@ -27,6 +27,8 @@ impl Node {
         for name in &get.queues {
             self.check_room_for_queue(name)?;
         }
+        // What a client takes at most; a sum of all must not overflow.
+        let count = get.count.min(self.settings.max_ids);
         let queues = get
             .queues
             .iter()
@@ -34,7 +36,7 @@ impl Node {
             .collect::<Result<_, _>>()?;
         let id = self.waiters.insert(Waiter::new(
             queues,
-            get.count,
+            count,
             get.with_counters,
             get.timeout_ms.map_or(NEVER, |ms| now.after(ms)),
         ))?;
@@ -42,6 +44,8 @@ impl Node {
             let entry = &mut self.queues[queue];
             entry.waiters.insert(id);
             entry.used_at = now.mono_ms;
+            entry.wanted = entry.wanted.saturating_add(count);
+            self.want(queue);
         }
         Ok(id)
     }
@@ -61,7 +65,9 @@ impl Node {
             return;
         };
         for queue in waiter.queues {
-            self.queues[queue].waiters.remove(&id);
+            let entry = &mut self.queues[queue];
+            entry.waiters.remove(&id);
+            entry.wanted = entry.wanted.saturating_sub(waiter.count);
             self.watch_if_unused(queue, now);
         }
     }
@@ -77,10 +83,10 @@ impl Node {
         let first = fx.mark();
         for _ in 0..max {
             if fx.mark() - first >= MAX_JOBS_SERVED {
-                return;
+                break;
             }
             let Some(&queue) = self.ready.front() else {
-                return;
+                break;
             };
             if !self.serve_first(queue, now, fx) {
                 self.ready.pop_front();
@@ -88,8 +94,12 @@ impl Node {
                 // may name another queue by now, which is then served early.
                 if let Some(entry) = self.queues.get_mut(queue) {
                     entry.ready = false;
+                    self.offer(queue);
                 }
             }
+        }
+        if self.federation.has_work() {
+            self.federate(now, max, fx);
         }
     }
 
@@ -143,6 +153,9 @@ impl Node {
         if !entry.ready && !entry.waiters.is_empty() && entry.has_deliverable() {
             entry.ready = true;
             self.ready.push_back(queue);
+        }
+        if !self.queues[queue].requests.is_empty() {
+            self.offer(queue);
         }
     }
 }

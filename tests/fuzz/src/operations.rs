@@ -271,7 +271,7 @@ impl Run {
         assert_eq!(seen.len(), self.node.job_count());
         let filter = QueueFilter::default();
         self.node
-            .scan_queues(u64::from(draw.byte()), limits(count, visits), &filter);
+            .scan_queues(self.now, u64::from(draw.byte()), limits(count, visits), &filter);
         "a scan"
     }
 

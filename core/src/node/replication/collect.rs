@@ -407,7 +407,7 @@ impl Node {
             return;
         };
         let copies = &mut self.copies[copies_key];
-        let without = matches!(message, Message::NotKept { .. } | Message::Unknown { .. });
+        let without = matches!(message, Message::NotKept { .. } | Message::NotTaken { .. } | Message::Unknown { .. });
         if without {
             if copies.holders.contains(talk.from) {
                 copies.holders.confirm(talk.from);

@@ -50,12 +50,21 @@ pub(super) struct Talk<'a, 'b> {
 impl Talk<'_, '_> {
     /// Answers. Redis holds the answer to a frame back until what it rests on is
     /// written; another message is gated for that.
-    fn answer(&mut self, message: &Message<'_>) {
+    pub fn answer(&mut self, message: &Message<'_>) {
         match &mut self.answers {
             Some(answers) => answers.extend(encode_message(message)),
             None => self.fx.send_gated(self.with, encode_message(message)),
         }
     }
+}
+
+/// What becomes of a job that another node sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Arrival {
+    /// It is a copy.
+    Hold,
+    /// It is this node's to deliver.
+    Queue,
 }
 
 /// How a holder stands to this node.
@@ -99,7 +108,7 @@ impl Node {
     }
 
     /// The number of a peer among the holders.
-    fn holder_of(&mut self, key: PeerKey) -> Option<Holder> {
+    pub(in crate::node) fn holder_of(&mut self, key: PeerKey) -> Option<Holder> {
         let peer = self.cluster.by_key(key)?;
         let pair = Pair {
             id: peer.id,
@@ -115,7 +124,7 @@ impl Node {
     }
 
     /// The key of what is known of a job's copies, made if there was nothing.
-    fn copies_of(&mut self, key: u32) -> Result<u32, String> {
+    pub(in crate::node) fn copies_of(&mut self, key: u32) -> Result<u32, String> {
         let copies = self.jobs[key].copies;
         if copies != NO_COPIES {
             return Ok(copies);
@@ -129,7 +138,7 @@ impl Node {
     }
 
     /// What this node believes of a job.
-    fn claim(&self, key: u32) -> Claim {
+    pub(in crate::node) fn claim(&self, key: u32) -> Claim {
         self.belief(&self.jobs[key])
     }
 
@@ -146,7 +155,7 @@ impl Node {
     }
 
     /// The possible holders of a job, as they are sent and written down.
-    fn holder_list(&self, key: u32) -> PairList {
+    pub(in crate::node) fn holder_list(&self, key: u32) -> PairList {
         match self.copies.get(self.jobs[key].copies) {
             Some(copies) => self.holders.list(&copies.holders),
             None => self.holders.list(&HolderSet::of(self.own)),
@@ -170,7 +179,7 @@ impl Node {
         })
     }
 
-    fn record_holders(&self, key: u32, fx: &mut Effects) {
+    pub(in crate::node) fn record_holders(&self, key: u32, fx: &mut Effects) {
         let list = self.holder_list(key);
         fx.records.push(&Record::Holders {
             id: self.jobs[key].id,
@@ -209,7 +218,7 @@ impl Node {
     }
 
     /// Adds holders that a peer knows; whether one of them was not known.
-    fn merge(&mut self, copies: u32, pairs: Pairs<'_>) -> Result<bool, String> {
+    pub(in crate::node) fn merge(&mut self, copies: u32, pairs: Pairs<'_>) -> Result<bool, String> {
         let set = self.read_set(pairs)?;
         let copies = &mut self.copies[copies];
         let grown = copies.holders.add_all(&set);
@@ -242,6 +251,11 @@ impl Node {
                 self.take_del_job(&id, talk);
                 return Ok(());
             }
+            Message::NeedJobs {
+                queue,
+                count,
+                serial,
+            } => return self.take_need_jobs(queue, count, serial, talk),
             Message::Have { ids, mine } => return self.take_have(ids, mine, talk),
             Message::Lacking { missing, not_mine } => {
                 self.take_lacking(missing, not_mine, talk);
@@ -279,6 +293,12 @@ impl Node {
                 Ok(())
             }
             Message::Postpone { id, ms, claim } => self.take_postpone(&id, ms, &claim, talk),
+            Message::YourJob(copy) => self.take_your_job(&copy, talk),
+            Message::GotYourJob { id, claim } => self.take_got_your_job(&id, &claim, talk),
+            Message::NotTaken { id } => {
+                self.take_not_taken(&id, talk);
+                Ok(())
+            }
             Message::Queued { .. } => self.take_queued(&message, talk),
             Message::Working { .. } => self.take_working(&message, talk),
             _ => Err("that is no message about a job".into()),

@@ -1,7 +1,7 @@
 //! Copies of a job: as many as were asked for, when it is added and whenever some
 //! are lost.
 
-use super::{Standing, Talk, FIRST_WAIT_MS};
+use super::{Arrival, Standing, Talk, FIRST_WAIT_MS};
 use crate::clock::{Now, NEVER};
 use crate::cluster::PeerKey;
 use crate::copies::{Copies, Duty};
@@ -122,14 +122,14 @@ impl Node {
         }
     }
 
-    fn copy_image<'a>(&'a self, key: u32, list: &'a PairList, now: Now) -> CopyImage<'a> {
+    pub(in crate::node) fn copy_image<'a>(&'a self, key: u32, list: &'a PairList, now: Now) -> CopyImage<'a> {
         let job = &self.jobs[key];
         let delay_at = job.delay_ends_at();
         let first = job.attempt == 0 && !job.options.delay.is_zero();
         CopyImage {
             id: job.id,
             queue: &self.queues[job.queue].name,
-            body: &job.body,
+            body: Some(&job.body),
             ctime: job.ctime,
             ttl_left_ms: job.expire_at.saturating_sub(now.mono_ms),
             delay_left_ms: if first {
@@ -166,17 +166,17 @@ impl Node {
             talk.answer(&Message::NotKept { id });
             return Ok(());
         } else {
-            self.keep_copy(copy, talk)?;
+            self.keep_copy(copy, Arrival::Hold, talk)?;
         }
         talk.answer(&Message::GotJob { id });
         Ok(())
     }
 
-    fn refuses(&self, copy: &CopyImage<'_>) -> bool {
+    pub(in crate::node) fn refuses(&self, copy: &CopyImage<'_>) -> bool {
         let queue = self.queues.find(copy.queue);
         let paused = queue.is_some_and(|key| self.queues[key].pause.input);
         let long = self.check_queue_name(copy.queue).is_err()
-            || copy.body.len() as u64 > self.settings.max_body;
+            || copy.body.is_some_and(|body| body.len() as u64 > self.settings.max_body);
         let full = self.pressure() >= Pressure::High || self.jobs.is_full();
         self.leaving
             || paused
@@ -186,7 +186,13 @@ impl Node {
             || self.check_room_for_queue(copy.queue).is_err()
     }
 
-    fn keep_copy(&mut self, copy: &CopyImage<'_>, talk: &mut Talk<'_, '_>) -> Result<(), String> {
+    /// Takes in a job that another node sends.
+    pub(in crate::node) fn keep_copy(
+        &mut self,
+        copy: &CopyImage<'_>,
+        arrival: Arrival,
+        talk: &mut Talk<'_, '_>,
+    ) -> Result<(), String> {
         let now = talk.now;
         let options = Options {
             replicate: copy.replicate,
@@ -195,9 +201,10 @@ impl Node {
             delay: Span::from_bits(copy.delay),
             retry: Span::from_bits(copy.retry),
         };
+        let body = copy.body.ok_or("a job without its body")?;
         let holders = self.read_set(copy.holders)?;
         let queue = self.queues.find_or_create(copy.queue, now)?;
-        let mut job = Job::new(copy.id, queue, copy.ctime, options, copy.body.into());
+        let mut job = Job::new(copy.id, queue, copy.ctime, options, body.into());
         job.expire_at = now.after(copy.ttl_left_ms);
         job.attempt = copy.claim.attempt;
         job.nacks = copy.nacks;
@@ -208,11 +215,18 @@ impl Node {
             .retry_deadline(key, now)
             .saturating_add(begin - now.mono_ms);
         self.move_job(key, State::Active, requeue_at);
+        if options.retry.is_zero() {
+            // It moves: there is no other copy.
+            self.move_job(key, State::Queued, NEVER);
+            self.record_job(key, now, talk.fx);
+            return Ok(());
+        }
 
         let mut copies = Copies::new(key, self.own);
         copies.holders.add_all(&holders);
         copies.holders.confirm(talk.from);
-        let sure = if copy.sync == copy.replicate {
+        let first = copy.claim.turn <= 1 && holders.len() == usize::from(copy.replicate);
+        let sure = if copy.sync == copy.replicate && first {
             // The producer is answered only when all of these hold it.
             holders.iter().collect::<SmallVec<[Holder; 8]>>()
         } else {
@@ -230,6 +244,10 @@ impl Node {
         };
         let copies = self.copies.insert(copies)?;
         self.jobs[key].copies = copies;
+        if arrival == Arrival::Queue {
+            self.take_turn(key);
+            self.move_job(key, State::Queued, NEVER);
+        }
         self.record_job(key, now, talk.fx);
         self.check_copies(key, now, talk.fx);
         Ok(())
@@ -250,7 +268,7 @@ impl Node {
     }
 
     /// A node surely holds a live job.
-    pub(super) fn confirm(&mut self, key: u32, holder: Holder, now: Now, fx: &mut Effects) {
+    pub(in crate::node) fn confirm(&mut self, key: u32, holder: Holder, now: Now, fx: &mut Effects) {
         let copies = &mut self.copies[self.jobs[key].copies];
         if copies.holders.confirm(holder) {
             self.copy_confirmed(key, now, fx);
@@ -550,6 +568,7 @@ impl Node {
             self.record_holders(key, talk.fx);
         }
         self.answered(key, talk.from, talk.now, talk.fx);
+        self.take_back_handed(key, talk.from, talk.now, talk.fx);
         self.check_copies(key, talk.now, talk.fx);
     }
 

@@ -48,7 +48,7 @@ impl Node {
 
     /// Takes over a claim if it is higher than what is believed here. What this node
     /// had queued or planned it then leaves to the other.
-    pub(super) fn believe(
+    pub(in crate::node) fn believe(
         &mut self,
         key: u32,
         claim: &Claim,
@@ -84,6 +84,7 @@ impl Node {
         copies.responsible = Some(named);
         copies.own_deadline = false;
         copies.asking = None;
+        copies.handed = None;
         if matches!(self.jobs[key].state, State::Queued | State::Delayed) {
             let later = self.retry_deadline(key, talk.now);
             self.move_job(key, State::Active, later);
@@ -94,7 +95,9 @@ impl Node {
     /// Whether this node is the one to queue a job again, and does not doubt it.
     pub(in crate::node) fn is_responsible(&self, key: u32) -> bool {
         let copies = self.copies.get(self.jobs[key].copies);
-        copies.is_none_or(|one| one.responsible == Some(self.own) && one.asking.is_none())
+        copies.is_none_or(|one| {
+            one.responsible == Some(self.own) && one.asking.is_none() && one.handed.is_none()
+        })
     }
 
     /// This node queues the job, or will: it is one turn more, and this node's.
@@ -104,6 +107,7 @@ impl Node {
             copies.turn = copies.turn.saturating_add(1);
             copies.responsible = Some(own);
             copies.asking = None;
+            copies.handed = None;
             copies.own_deadline = false;
             copies.asked = doubts;
         }
@@ -183,6 +187,11 @@ impl Node {
         let Some(copies) = self.copies.get(job.copies) else {
             return true;
         };
+        if copies.handed.is_some() {
+            // Whether the other node has it is not known: it is asked like the rest.
+            self.copies[self.jobs[key].copies].handed = None;
+            return self.ask(key, 0, now, fx);
+        }
         if let Some(asking) = &copies.asking {
             let silent = self.still_unanswered(key, asking, now);
             if silent.is_empty() || now.mono_ms >= asking.limit {

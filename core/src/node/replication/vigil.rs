@@ -119,6 +119,7 @@ impl Node {
         if returned || self.vigil.changes != self.cluster.changes() {
             self.vigil.changes = self.cluster.changes();
             self.vigil.look_at_all();
+            self.federation.repeat_soon();
         }
     }
 
@@ -135,6 +136,7 @@ impl Node {
             Duty::Spread => self.spread_again(key, now, fx),
             Duty::Repair => self.repair(key, now, fx),
             Duty::Collect | Duty::AwaitCollection => self.collect(key, now, fx),
+            Duty::HandOver => self.give_up_handed(key, now, fx),
         }
     }
 
@@ -173,7 +175,7 @@ impl Node {
         match self.copies[copies_key].duty {
             Duty::None => {}
             // The one that collects may do so still.
-            Duty::AwaitCollection => return,
+            Duty::AwaitCollection | Duty::HandOver => return,
             duty => {
                 self.copies[copies_key].tries = 0;
                 let soon = match duty {

@@ -1,0 +1,196 @@
+//! YOURJOBS: a queued job goes to another node.
+//!
+//! A job that may come again stays here as a copy, and the other node is responsible
+//! for it from then on. An at-most-once job moves: it is written down as one that is
+//! not delivered here any more before it leaves, and is dropped when it has arrived.
+//! If no answer comes the first is asked about and queued again; the other is given
+//! up, since it may have been delivered.
+
+use crate::clock::{Now, NEVER};
+use crate::cluster::PeerKey;
+use crate::copies::Duty;
+use crate::effects::Effects;
+use crate::holders::Holder;
+use crate::job::State;
+use crate::job_id::JobId;
+use crate::message::{encode_message, Claim, CopyImage, Message};
+use crate::node::replication::{Arrival, Talk};
+use crate::node::Node;
+use crate::record::Record;
+
+impl Node {
+    /// Sends a job that was lifted off its queue to another node. Whether that could
+    /// be done; else the job is back in its place.
+    pub(super) fn hand_over(
+        &mut self,
+        key: u32,
+        to: PeerKey,
+        now: Now,
+        fx: &mut Effects,
+    ) -> bool {
+        let (Ok(copies_key), Some(holder)) = (self.copies_of(key), self.holder_of(to)) else {
+            self.place(key, State::Queued, NEVER);
+            return false;
+        };
+        let answer_by = now.after(self.settings.node_timeout_ms);
+        let id = self.jobs[key].id;
+        let moves = self.jobs[key].at_most_once();
+        if moves {
+            self.jobs[key].withheld = true;
+            fx.records.push(&Record::Withheld { id });
+        }
+        self.place(key, State::Active, answer_by);
+        let copies = &mut self.copies[copies_key];
+        copies.handed = Some(holder);
+        let holds = copies.holders.is_confirmed(holder);
+        if moves {
+            self.copies.schedule(copies_key, Duty::HandOver, answer_by);
+        } else {
+            if copies.holders.add(holder) {
+                self.record_holders(key, fx);
+            }
+            fx.records.push(&Record::Postponed {
+                id,
+                requeue_at: now.to_wall(answer_by),
+            });
+        }
+        let list = self.holder_list(key);
+        let mut image = self.copy_image(key, &list, now);
+        image.body = image.body.filter(|_| !holds);
+        fx.send_gated(to, encode_message(&Message::YourJob(image)));
+        self.stats.handed_over += 1;
+        true
+    }
+
+    /// YOURJOBS.
+    pub(in crate::node) fn take_your_job(
+        &mut self,
+        copy: &CopyImage<'_>,
+        talk: &mut Talk<'_, '_>,
+    ) -> Result<(), String> {
+        let id = copy.id;
+        if let Some(key) = self.jobs.find(&id) {
+            self.take_own_copy(key, copy, talk)?;
+        } else if self.refuses(copy) {
+            talk.answer(&Message::NotTaken { id });
+            return Ok(());
+        } else if copy.body.is_none() {
+            talk.answer(&Message::Unknown { id });
+            return Ok(());
+        } else {
+            self.keep_copy(copy, Arrival::Queue, talk)?;
+        }
+        let Some(key) = self.jobs.find(&id) else {
+            return Ok(());
+        };
+        let queue = self.jobs[key].queue;
+        self.queues[queue].note_import(talk.with, talk.now.mono_ms);
+        self.stats.imported += 1;
+        talk.answer(&Message::GotYourJob {
+            id,
+            claim: self.claim(key),
+        });
+        Ok(())
+    }
+
+    /// A job is given to this node that has a copy already.
+    fn take_own_copy(
+        &mut self,
+        key: u32,
+        copy: &CopyImage<'_>,
+        talk: &mut Talk<'_, '_>,
+    ) -> Result<(), String> {
+        let copies_key = self.copies_of(key)?;
+        self.merge(copies_key, copy.holders)?;
+        self.confirm(key, talk.from, talk.now, talk.fx);
+        let job = &mut self.jobs[key];
+        job.attempt = job.attempt.max(copy.claim.attempt);
+        job.nacks = job.nacks.max(copy.nacks);
+        job.additional_deliveries = job.additional_deliveries.max(copy.additional_deliveries);
+        let copies = &mut self.copies[copies_key];
+        copies.turn = copies.turn.max(copy.claim.turn);
+        // Delivered here, with its RETRY running: it is not queued beside that.
+        let delivered = copies.own_deadline && self.jobs[key].state == State::Active;
+        let queueable = self.jobs[key].may_be_queued();
+        self.take_turn(key);
+        if delivered {
+            self.own_deadline(key);
+        } else if self.jobs[key].state == State::Active && queueable {
+            self.move_job(key, State::Queued, NEVER);
+            self.record_job(key, talk.now, talk.fx);
+        }
+        Ok(())
+    }
+
+    /// The other node has the job.
+    pub(in crate::node) fn take_got_your_job(
+        &mut self,
+        id: &JobId,
+        claim: &Claim,
+        talk: &mut Talk<'_, '_>,
+    ) -> Result<(), String> {
+        let Some(key) = self.live(id) else {
+            return Ok(());
+        };
+        let copies_key = self.copies_of(key)?;
+        let expected = self.copies[copies_key].handed == Some(talk.from);
+        if self.jobs[key].at_most_once() {
+            if expected {
+                self.remove_recorded(key, talk.now, talk.fx);
+            }
+            return Ok(());
+        }
+        self.confirm(key, talk.from, talk.now, talk.fx);
+        self.believe(key, claim, talk)?;
+        let copies = &mut self.copies[copies_key];
+        if expected && copies.responsible == Some(talk.from) {
+            copies.handed = None;
+            let later = self.retry_deadline(key, talk.now);
+            self.move_job(key, State::Active, later);
+        }
+        Ok(())
+    }
+
+    /// The other node takes no such job now: it is queued here again, in its old
+    /// place.
+    pub(in crate::node) fn take_not_taken(&mut self, id: &JobId, talk: &mut Talk<'_, '_>) {
+        let Some(key) = self.live(id) else {
+            return;
+        };
+        self.withdraw(self.jobs[key].queue, talk.with);
+        self.take_back_handed(key, talk.from, talk.now, talk.fx);
+    }
+
+    /// Ends a hand-over that has failed for sure.
+    pub(in crate::node) fn take_back_handed(
+        &mut self,
+        key: u32,
+        from: Holder,
+        now: Now,
+        fx: &mut Effects,
+    ) {
+        let copies_key = self.jobs[key].copies;
+        let Some(copies) = self.copies.get_mut(copies_key) else {
+            return;
+        };
+        if copies.handed != Some(from) {
+            return;
+        }
+        copies.handed = None;
+        if self.jobs[key].at_most_once() {
+            self.copies.schedule(copies_key, Duty::None, NEVER);
+            self.lift(key);
+            self.jobs[key].withheld = false;
+            self.place(key, State::Queued, NEVER);
+        } else {
+            self.move_job(key, State::Queued, NEVER);
+        }
+        self.record_job(key, now, fx);
+    }
+
+    /// No answer came for an at-most-once job: it may have been delivered.
+    pub(in crate::node) fn give_up_handed(&mut self, key: u32, now: Now, fx: &mut Effects) {
+        self.stats.handovers_lost += 1;
+        self.remove_recorded(key, now, fx);
+    }
+}
