@@ -12,6 +12,12 @@
 //! -- --nocapture seeds`; `DISQUE_SIM_LINES=1000` shows more of what came before a
 //! failure, `DISQUE_SIM_MESSAGES=1` with it what nodes told each other, and
 //! `DISQUE_SIM_HISTORY=file` writes down what clients of a replicated world saw.
+//!
+//! A world is of one of two kinds. In most, each job stays at its node, and each
+//! node is judged alone, strictly. In a *replicated* one jobs have copies, clients
+//! go to any node, and the checker of clusters judges what they saw as a whole.
+//! `DISQUE_SIM_REPLICATED=1000` makes all clusters so, `DISQUE_SIM_SEVERITY=0` to `4`
+//! says what befalls them: see `profile.rs`.
 
 mod client;
 mod disk;

@@ -69,10 +69,10 @@ const SEVERITIES: [Severity; 5] = [
 
 /// The worst in replicated worlds. `DISQUE_SIM_SEVERITY`, 0 to 4, names another one
 /// for all of them.
-const WORST: Severity = Severity::Calm;
+const WORST: Severity = Severity::Older;
 
-/// Of a thousand clusters, how many are replicated. 0 switches them off;
-/// `DISQUE_SIM_REPLICATED` says otherwise.
+/// Of a thousand clusters, how many are replicated. `DISQUE_SIM_REPLICATED` names
+/// another number.
 const REPLICATED: u64 = 500;
 
 impl Profile {
