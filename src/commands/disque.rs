@@ -43,9 +43,7 @@ pub fn info(call: &mut Call<'_>) {
             }
             return Ok(());
         };
-        let found = all
-            .into_iter()
-            .find(|(name, _)| is_field(wanted, name));
+        let found = all.into_iter().find(|(name, _)| is_field(wanted, name));
         match found {
             Some((_, figure)) => write_figure(reply, figure),
             None => reply.null(),

@@ -48,18 +48,14 @@ pub struct Page {
 
 impl Node {
     /// QSCAN: from `cursor` on, up to the limits.
-    pub fn scan_queues(
-        &self,
-        now: Now,
-        cursor: u64,
-        limits: Limits,
-        filter: &QueueFilter,
-    ) -> Page {
+    pub fn scan_queues(&self, now: Now, cursor: u64, limits: Limits, filter: &QueueFilter) -> Page {
         let matches = |key: u32| {
             let len = self.queues[key].order.len() as u64;
             filter.min_len.is_none_or(|min| len >= min)
                 && filter.max_len.is_none_or(|max| len <= max)
-                && filter.import_rate.is_none_or(|rate| self.queues[key].import_rate(now) >= rate)
+                && filter
+                    .import_rate
+                    .is_none_or(|rate| self.queues[key].import_rate(now) >= rate)
         };
         let next = |from| self.queues.next_occupied(from);
         let bytes = |key: u32| self.queues[key].name.len();

@@ -171,7 +171,8 @@ impl World {
             spread: 500 + 6 * self.profile.latency,
             settle: 5_000 + 3 * timeout + WATCH_MS,
             repair: 10_000,
-            stuck: 1_000,
+            // A request and a job wait for the frames before them.
+            stuck: 1_000 + 8 * self.profile.latency,
             stuck_after_fault: 2_000 + 3 * timeout,
             stuck_retry_cap: u64::MAX,
             retry_spread: 500,

@@ -270,8 +270,12 @@ impl Run {
         }
         assert_eq!(seen.len(), self.node.job_count());
         let filter = QueueFilter::default();
-        self.node
-            .scan_queues(self.now, u64::from(draw.byte()), limits(count, visits), &filter);
+        self.node.scan_queues(
+            self.now,
+            u64::from(draw.byte()),
+            limits(count, visits),
+            &filter,
+        );
         "a scan"
     }
 

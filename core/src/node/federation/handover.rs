@@ -21,13 +21,7 @@ use crate::record::Record;
 impl Node {
     /// Sends a job that was lifted off its queue to another node. Whether that could
     /// be done; else the job is back in its place.
-    pub(super) fn hand_over(
-        &mut self,
-        key: u32,
-        to: PeerKey,
-        now: Now,
-        fx: &mut Effects,
-    ) -> bool {
+    pub(super) fn hand_over(&mut self, key: u32, to: PeerKey, now: Now, fx: &mut Effects) -> bool {
         let (Ok(copies_key), Some(holder)) = (self.copies_of(key), self.holder_of(to)) else {
             self.place(key, State::Queued, NEVER);
             return false;
@@ -101,6 +95,10 @@ impl Node {
         talk: &mut Talk<'_, '_>,
     ) -> Result<(), String> {
         let copies_key = self.copies_of(key)?;
+        if self.jobs[key].at_most_once() {
+            self.take_back_moved(key, talk.now, talk.fx);
+            return Ok(());
+        }
         self.merge(copies_key, copy.holders)?;
         self.confirm(key, talk.from, talk.now, talk.fx);
         let job = &mut self.jobs[key];
@@ -120,6 +118,21 @@ impl Node {
             self.record_job(key, talk.now, talk.fx);
         }
         Ok(())
+    }
+
+    /// An at-most-once job comes back before it was known to have arrived elsewhere.
+    /// Who gives it away has it alone, and nobody got it.
+    fn take_back_moved(&mut self, key: u32, now: Now, fx: &mut Effects) {
+        if self.jobs[key].attempt > 0 || self.jobs[key].state == State::Queued {
+            return;
+        }
+        let copies_key = self.jobs[key].copies;
+        self.copies[copies_key].handed = None;
+        self.copies.schedule(copies_key, Duty::None, NEVER);
+        self.lift(key);
+        self.jobs[key].withheld = false;
+        self.place(key, State::Queued, NEVER);
+        self.record_job(key, now, fx);
     }
 
     /// The other node has the job.
@@ -178,14 +191,11 @@ impl Node {
         }
         copies.handed = None;
         if self.jobs[key].at_most_once() {
-            self.copies.schedule(copies_key, Duty::None, NEVER);
-            self.lift(key);
-            self.jobs[key].withheld = false;
-            self.place(key, State::Queued, NEVER);
+            self.take_back_moved(key, now, fx);
         } else {
             self.move_job(key, State::Queued, NEVER);
+            self.record_job(key, now, fx);
         }
-        self.record_job(key, now, fx);
     }
 
     /// No answer came for an at-most-once job: it may have been delivered.

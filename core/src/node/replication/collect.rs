@@ -290,7 +290,12 @@ impl Node {
     /// DELJOB.
     pub(super) fn take_del_job(&mut self, id: &JobId, talk: &mut Talk<'_, '_>) {
         if let Some(key) = self.jobs.find(id) {
-            self.answer_adder(key, Answer::Added, talk.fx);
+            if !self.jobs[key].is_acked() {
+                // A FASTACK. Who has it by way of this node is unknown to the speaker.
+                self.answer_adder(key, Answer::Added, talk.fx);
+                let message = Message::DelJob { id: *id };
+                self.tell_others(key, talk.now, &message, true, talk.fx);
+            }
             self.forget_settled(key, talk.now, talk.fx);
             return;
         }
@@ -407,7 +412,10 @@ impl Node {
             return;
         };
         let copies = &mut self.copies[copies_key];
-        let without = matches!(message, Message::NotKept { .. } | Message::NotTaken { .. } | Message::Unknown { .. });
+        let without = matches!(
+            message,
+            Message::NotKept { .. } | Message::NotTaken { .. } | Message::Unknown { .. }
+        );
         if without {
             if copies.holders.contains(talk.from) {
                 copies.holders.confirm(talk.from);

@@ -44,7 +44,10 @@ impl Node {
         );
         let duty = match job.state {
             State::Acked => matches!(copies.duty, Duty::Collect | Duty::AwaitCollection),
-            _ => matches!(copies.duty, Duty::None | Duty::Spread | Duty::Repair | Duty::HandOver),
+            _ => matches!(
+                copies.duty,
+                Duty::None | Duty::Spread | Duty::Repair | Duty::HandOver
+            ),
         };
         hold!(
             duty,

@@ -122,7 +122,12 @@ impl Node {
         }
     }
 
-    pub(in crate::node) fn copy_image<'a>(&'a self, key: u32, list: &'a PairList, now: Now) -> CopyImage<'a> {
+    pub(in crate::node) fn copy_image<'a>(
+        &'a self,
+        key: u32,
+        list: &'a PairList,
+        now: Now,
+    ) -> CopyImage<'a> {
         let job = &self.jobs[key];
         let delay_at = job.delay_ends_at();
         let first = job.attempt == 0 && !job.options.delay.is_zero();
@@ -176,7 +181,9 @@ impl Node {
         let queue = self.queues.find(copy.queue);
         let paused = queue.is_some_and(|key| self.queues[key].pause.input);
         let long = self.check_queue_name(copy.queue).is_err()
-            || copy.body.is_some_and(|body| body.len() as u64 > self.settings.max_body);
+            || copy
+                .body
+                .is_some_and(|body| body.len() as u64 > self.settings.max_body);
         let full = self.pressure() >= Pressure::High || self.jobs.is_full();
         self.leaving
             || paused
@@ -268,7 +275,13 @@ impl Node {
     }
 
     /// A node surely holds a live job.
-    pub(in crate::node) fn confirm(&mut self, key: u32, holder: Holder, now: Now, fx: &mut Effects) {
+    pub(in crate::node) fn confirm(
+        &mut self,
+        key: u32,
+        holder: Holder,
+        now: Now,
+        fx: &mut Effects,
+    ) {
         let copies = &mut self.copies[self.jobs[key].copies];
         if copies.holders.confirm(holder) {
             self.copy_confirmed(key, now, fx);
