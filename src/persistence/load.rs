@@ -106,7 +106,7 @@ pub fn ended(host: &mut Host, ctx: &Ctx) {
         Some(file) => file.synced,
         None => !first && host.load.is_synced(),
     };
-    let age = compare(host, before.as_ref(), ctx);
+    let age = compare(host, before.as_ref(), source, ctx);
     let all_read = host.load.skipped == skipped_before;
     let completeness = match (source, age) {
         (Some(Source::Aof), Age::AsStopped) if all_read => Completeness::Complete,
@@ -133,14 +133,16 @@ pub fn without_data(host: &mut Host, ctx: &Ctx) {
 
 /// Compares the data with what the nodes file says was written. Where something is
 /// missing they are another line of data from now on.
-fn compare(host: &mut Host, before: Option<&NodesFile>, ctx: &Ctx) -> Age {
+fn compare(host: &mut Host, before: Option<&NodesFile>, source: Option<Source>, ctx: &Ctx) -> Age {
     let Some(file) = before else {
         return Age::NotOlder;
     };
     let age = file.age(host.node.identity(), host.node.batches());
     // A process that was killed may have had jobs that it wrote nowhere.
     let gone = host.load.loads == 0 && !file.clean_stop;
-    if age == Age::Older || gone {
+    // A snapshot lacks what was done after it, copies included.
+    let snapshot = source == Some(Source::Rdb) && age != Age::AsStopped;
+    if age == Age::Older || gone || snapshot {
         if host.load.loads > 0 {
             let text = "the data are older than what this node has written: what came after \
                         them is lost";

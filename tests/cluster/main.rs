@@ -21,3 +21,4 @@ mod refusals;
 mod replicate;
 mod requeue;
 mod restart;
+mod survive;

@@ -110,6 +110,12 @@ impl Cluster {
         self.forgotten.contains_key(&(identity.id, identity.epoch))
     }
 
+    /// Whether a node was forgotten with these or with other data.
+    pub(crate) fn is_id_forgotten(&self, id: &[u8; 20]) -> bool {
+        let all = (*id, 0)..=(*id, u64::MAX);
+        self.forgotten.range(all).next().is_some()
+    }
+
     /// Whether this holder was forgotten.
     pub(crate) fn is_forgotten_pair(&self, pair: &Pair) -> bool {
         self.forgotten.contains_key(&(pair.id, pair.epoch))

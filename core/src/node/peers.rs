@@ -154,6 +154,11 @@ impl Node {
         if self.cluster.is_forgotten(&from.identity()) {
             return Err(FrameError::Forgotten);
         }
+        // Nor does it come back by itself when it has lost its data since.
+        let known = self.cluster.peer(&from.id).is_some();
+        if !known && self.cluster.is_id_forgotten(&from.id) {
+            return Err(FrameError::Forgotten);
+        }
         if self.was_forgotten() {
             return Err(FrameError::NotServing);
         }

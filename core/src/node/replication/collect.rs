@@ -22,7 +22,7 @@ const LONGEST_WAIT_MS: u64 = 180_000;
 const AWAIT_MS: u64 = 5_000;
 const AWAIT_SPREAD_MS: u32 = 1_000;
 /// An acknowledged job is kept this much longer than its TTL.
-const KEPT_MS: u64 = 60_000;
+pub(in crate::node) const KEPT_MS: u64 = 60_000;
 /// What the TTL in an id says at most; it then stands for any longer one too.
 const LONGEST_TTL_FIELD: u16 = u16::MAX - 1;
 
@@ -308,8 +308,9 @@ impl Node {
     /// ACKJOB of a job that is not here. It may be elsewhere: the others are told,
     /// and the acknowledgement is kept until one of them takes it over.
     pub(in crate::node) fn ack_unknown(&mut self, id: JobId, now: Now, fx: &mut Effects) {
-        let known = self.settled.contains(&id) || self.acks.find(&id).is_some();
-        if self.cluster.is_alone() || known {
+        // That it is remembered as settled may come from a FASTACK, of which not all
+        // were told.
+        if self.cluster.is_alone() || self.acks.find(&id).is_some() {
             return;
         }
         let retried = id.ttl_field() % 2 == 1;

@@ -71,8 +71,10 @@ impl Node {
             // node that it believes.
             let trusted = copies.responsible == Some(talk.from);
             if trusted || copies.responsible == Some(self.own) {
-                copies.turn = claim.turn;
+                // Above it: others may believe the one of whom it was before.
+                copies.turn = claim.turn.saturating_add(1);
                 copies.responsible = Some(self.own);
+                copies.untold = true;
             }
             return Ok(order);
         }
@@ -485,6 +487,7 @@ impl Node {
             return Ok(());
         }
         if names_me {
+            self.tell_again(key, talk.now, talk.fx);
             return Ok(());
         }
         self.copies[copies_key].asking = None;

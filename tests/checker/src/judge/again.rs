@@ -123,12 +123,13 @@ impl Judge<'_> {
                     && used.insert(index)
             })
         };
-        if called(Op::Nack) {
+        // Time first: a NACK of the same moment may explain the next delivery.
+        if self.was_due(job, before, delivery) {
+            Some(Cause::Retry)
+        } else if called(Op::Nack) {
             Some(Cause::Nack)
         } else if called(Op::Enqueue) || called(Op::DelJob) {
             Some(Cause::Command)
-        } else if self.was_due(job, before, delivery) {
-            Some(Cause::Retry)
         } else if faults.disturb(before.t, delivery.t, limits.settle) {
             Some(Cause::Fault)
         } else if self.settling_was_lost(before.t, delivery.t) {

@@ -1,0 +1,344 @@
+//! Jobs outlive their nodes: copies are finished by others, made up for, and come up
+//! again after crashes.
+
+use crate::common::*;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Takes and acknowledges what there is at all nodes until nothing came for `quiet`;
+/// how often each job was delivered.
+fn drain(cluster: &Cluster, queue: &str, quiet: Duration) -> BTreeMap<String, usize> {
+    let mut seen = BTreeMap::new();
+    let mut clients: Vec<Client> = (0..cluster.len()).map(|at| cluster[at].client()).collect();
+    let mut last = Instant::now();
+    while last.elapsed() < quiet {
+        for client in &mut clients {
+            let reply = client.run(&format!("GETJOB NOHANG COUNT 100 FROM {queue}"));
+            for job in deliveries(&reply) {
+                client.run(&format!("ACKJOB {}", job.id)).expect_number(1);
+                *seen.entry(job.id).or_insert(0) += 1;
+                last = Instant::now();
+            }
+        }
+        std::thread::sleep(ms(10));
+    }
+    seen
+}
+
+#[test]
+fn what_was_answered_survives_the_death_of_all_nodes_at_once() {
+    const JOBS: usize = 300;
+    let mut cluster = Cluster::start(3, Options::new().persistence(Persistence::AofAlways));
+    let mut ids = Vec::new();
+    for n in 0..JOBS {
+        let mut c = cluster[n % 3].client();
+        let body = n.to_string();
+        ids.push(add_with(
+            &mut c,
+            "q",
+            &body,
+            "0 REPLICATE 3 RETRY 1 TTL 3600",
+        ));
+    }
+    // A third of them is done, and known to be everywhere.
+    let mut acked = BTreeSet::new();
+    for id in ids.iter().take(JOBS / 3) {
+        let mut c = cluster[0].client();
+        c.run(&format!("ACKJOB {id}")).expect_number(1);
+        acked.insert(id.clone());
+    }
+    for at in 0..3 {
+        wait_figure(&cluster[at], "acked_jobs", 0, secs(20));
+    }
+    let mut c = cluster[0].client();
+    c.run("ADDJOB q x 0 REPLICATE 4").expect_error("NOREPL");
+    // Some are with workers.
+    for at in 0..3 {
+        let reply = cluster[at].client().run("GETJOB COUNT 20 FROM q");
+        assert_eq!(deliveries(&reply).len(), 20);
+    }
+    for at in 0..3 {
+        cluster[at].kill9();
+    }
+    for at in 0..3 {
+        cluster[at].start_again();
+    }
+    cluster.wait_connected();
+    let seen = drain(&cluster, "q", secs(5));
+    for id in &ids {
+        let times = seen.get(id).copied().unwrap_or(0);
+        match acked.contains(id) {
+            true => assert_eq!(times, 0, "acknowledged before: {id}"),
+            false => assert_eq!(times, 1, "{id}"),
+        }
+    }
+    wait_empty(&cluster, secs(20));
+}
+
+#[test]
+fn acknowledgements_on_their_way_survive_the_death_of_all_nodes() {
+    const JOBS: usize = 200;
+    let mut cluster = Cluster::start(3, Options::new().persistence(Persistence::AofAlways));
+    let mut ids = Vec::new();
+    for n in 0..JOBS {
+        let mut c = cluster[n % 3].client();
+        ids.push(add_with(&mut c, "q", "x", "0 REPLICATE 3 RETRY 1"));
+    }
+    // Acknowledged anywhere, and killed at once.
+    let mut clients = [
+        cluster[0].client(),
+        cluster[1].client(),
+        cluster[2].client(),
+    ];
+    for (n, id) in ids.iter().enumerate() {
+        clients[n * 7 % 3]
+            .run(&format!("ACKJOB {id}"))
+            .expect_number(1);
+        if n == JOBS / 2 {
+            (0..3).for_each(|at| cluster[at].kill9());
+            (0..3).for_each(|at| cluster[at].start_again());
+            clients = [
+                cluster[0].client(),
+                cluster[1].client(),
+                cluster[2].client(),
+            ];
+        }
+    }
+    cluster.wait_connected();
+    expect_no_delivery(&cluster, &[0, 1, 2], "q", secs(5));
+    wait_empty(&cluster, secs(20));
+}
+
+#[test]
+fn a_node_that_restarts_keeps_its_jobs_and_they_are_delivered_once() {
+    for clean in [true, false] {
+        let mut cluster = Cluster::start(3, Options::new().persistence(Persistence::AofAlways));
+        let mut ids = BTreeSet::new();
+        for at in 0..3 {
+            for _ in 0..20 {
+                let mut c = cluster[at].client();
+                ids.insert(add_with(&mut c, "q", "x", "0 REPLICATE 3 RETRY 60"));
+            }
+        }
+        for at in 0..3 {
+            match clean {
+                true => cluster[at].stop_clean(),
+                false => cluster[at].kill9(),
+            }
+            cluster[at].start_again();
+            cluster.wait_connected();
+        }
+        let seen = drain(&cluster, "q", secs(3));
+        assert_eq!(seen.keys().cloned().collect::<BTreeSet<_>>(), ids);
+        assert!(seen.values().all(|times| *times == 1), "{seen:?}");
+        wait_empty(&cluster, secs(20));
+    }
+}
+
+#[test]
+fn copies_that_are_lost_for_good_are_made_up_for() {
+    let mut cluster = Cluster::new(4);
+    let mut c = cluster[0].client();
+    let mut ids = Vec::new();
+    for _ in 0..200 {
+        ids.push(add_with(&mut c, "q", "x", "0 REPLICATE 3"));
+    }
+    let lost = ids
+        .iter()
+        .filter(|id| show(&cluster[3], id).is_some())
+        .count();
+    assert!(lost > 0);
+    let dead = cluster.id(3);
+    drop(cluster.remove(3));
+    wait_unreachable(&cluster, &[0, 1, 2], &dead);
+    assert_eq!(figure(&cluster[0], "under_replicated"), 0);
+    c.run(&format!("DISQUE FORGET {dead}")).expect_ok();
+    let forgotten = Instant::now();
+    let mut most = 0;
+    eventually(secs(10), "all copies are there again", || {
+        let now = figure(&cluster[0], "under_replicated");
+        most = most.max(now);
+        now == 0 && most > 0
+    });
+    let took = forgotten.elapsed();
+    assert_eq!(most as usize, lost);
+    for at in 1..3 {
+        wait_figure(&cluster[at], "under_replicated", 0, secs(10));
+    }
+    for id in &ids {
+        assert_eq!(holders(&cluster, id), [0, 1, 2]);
+        assert_eq!(state(&cluster[0], id), "queued");
+    }
+    assert!(took < secs(10), "after {took:?}");
+}
+
+/// A node of three loses data: all of it, or what came after its last snapshot.
+fn loses_data(persistence: Persistence) {
+    let mut cluster = Cluster::start(3, Options::new().persistence(persistence));
+    let mut c = cluster[0].client();
+    let mut ids = Vec::new();
+    for n in 0..50 {
+        if n == 20 && persistence == Persistence::Rdb {
+            cluster[2].client().run("SAVE").expect_ok();
+        }
+        ids.push(add_with(&mut c, "q", "x", "0 REPLICATE 3"));
+    }
+    let id = cluster.id(2);
+    cluster[2].kill9();
+    cluster[2].start_again();
+    cluster.wait_connected();
+    assert_eq!(cluster.id(2), id);
+    eventually(secs(10), "it has all again", || {
+        figure(&cluster[2], "registered_jobs") == 50
+    });
+    for at in 0..3 {
+        wait_figure(&cluster[at], "under_replicated", 0, secs(10));
+    }
+    for id in ids {
+        assert_eq!(states(&cluster, &id), ["queued", "active", "active"]);
+        c.run(&format!("ACKJOB {id}")).expect_number(1);
+    }
+    wait_empty(&cluster, secs(10));
+}
+
+#[test]
+fn a_node_that_comes_back_without_its_data_gets_its_copies_again() {
+    loses_data(Persistence::None);
+}
+
+#[test]
+fn a_node_that_comes_back_with_an_old_snapshot_gets_what_it_lacks() {
+    loses_data(Persistence::Rdb);
+}
+
+#[test]
+fn copies_go_on_after_the_death_of_the_node_that_took_the_job() {
+    let mut cluster = Cluster::new(4);
+    let mut c = cluster[0].client();
+    // One copy is surely made; the others would be made by the node that dies.
+    cluster[2].sigstop();
+    cluster[3].sigstop();
+    let id = add_with(&mut c, "q", "x", "0 REPLICATE 3 SYNC 1 RETRY 2");
+    let heard = || show(&cluster[1], &id).is_some();
+    for _ in 0..200 {
+        if heard() {
+            break;
+        }
+        std::thread::sleep(ms(5));
+    }
+    // It was not among the three: another attempt.
+    if !heard() {
+        let start = Instant::now();
+        eventually(secs(10), "one more is asked", heard);
+        assert!(start.elapsed() < secs(5));
+    }
+    cluster[0].kill9();
+    cluster[2].sigcont();
+    cluster[3].sigcont();
+    let count = || {
+        (1..4)
+            .filter(|at| show(&cluster[*at], &id).is_some())
+            .count()
+    };
+    // The dead node still counts as a holder until it is given up.
+    eventually(secs(10), "the others have it", || count() >= 2);
+    let mut workers = [
+        cluster[1].client(),
+        cluster[2].client(),
+        cluster[3].client(),
+    ];
+    for worker in &mut workers {
+        worker.start("GETJOB TIMEOUT 6000 FROM q");
+    }
+    let mut got = 0;
+    for worker in &mut workers {
+        let reply = worker.read(secs(15)).expect("GETJOB ends");
+        got += deliveries(&reply).len();
+    }
+    assert_eq!(got, 1, "delivered once");
+}
+
+#[test]
+fn a_job_whose_copies_are_on_their_way_is_finished_after_a_restart() {
+    let mut cluster = Cluster::start(3, Options::new().persistence(Persistence::AofAlways));
+    let mut c = cluster[0].client();
+    let mut ids = Vec::new();
+    cluster[1].sigstop();
+    cluster[2].sigstop();
+    for _ in 0..20 {
+        ids.push(add_with(&mut c, "q", "x", "0 REPLICATE 3 SYNC 1"));
+    }
+    cluster[0].kill9();
+    cluster[0].start_again();
+    cluster[1].sigcont();
+    cluster[2].sigcont();
+    cluster.wait_connected();
+    for id in &ids {
+        eventually(secs(10), "all have it", || holders(&cluster, id).len() == 3);
+    }
+    for at in 0..3 {
+        wait_figure(&cluster[at], "under_replicated", 0, secs(10));
+    }
+    let seen = drain(&cluster, "q", secs(2));
+    assert_eq!(seen.len(), 20);
+    assert!(seen.values().all(|times| *times == 1), "{seen:?}");
+    wait_empty(&cluster, secs(10));
+}
+
+#[test]
+fn acknowledged_meanwhile_the_last_copy_is_never_delivered() {
+    let cluster = Cluster::new(3);
+    let mut c = cluster[0].client();
+    cluster[2].sigstop();
+    let start = Instant::now();
+    let id = add_with(&mut c, "q", "x", "2000 REPLICATE 3 SYNC 2 RETRY 1");
+    assert!(start.elapsed() < ms(500));
+    take_now(&mut c, "q").expect("the job");
+    c.run(&format!("ACKJOB {id}")).expect_number(1);
+    cluster[2].sigcont();
+    wait_empty(&cluster, secs(10));
+    expect_no_delivery(&cluster, &[0, 1, 2], "q", secs(3));
+}
+
+#[test]
+fn on_both_sides_of_a_cut_jobs_are_delivered_and_acknowledged() {
+    // Two of five are cut off: the bus users of the others are locked out.
+    const ROUNDS: usize = 300;
+    let cluster = Cluster::new(5);
+    let mut clients: Vec<Client> = (0..5).map(|at| cluster[at].client()).collect();
+    let mut added = BTreeSet::new();
+    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+    for round in 0..ROUNDS {
+        if round == ROUNDS / 4 {
+            cluster[3].sigstop();
+        }
+        if round == ROUNDS / 2 {
+            cluster[3].sigcont();
+            cluster[4].sigstop();
+        }
+        if round == ROUNDS * 3 / 4 {
+            cluster[4].sigcont();
+        }
+        let at = round % 3;
+        start_add(&mut clients[at], "q", "x", "300 REPLICATE 3 RETRY 2");
+        let reply = clients[at].reply();
+        if let Value::Bulk(id) = reply.value() {
+            added.insert(String::from_utf8_lossy(id).into_owned());
+        }
+        if let Some(job) = take_now(&mut clients[(at + 1) % 3], "q") {
+            clients[at].run(&format!("ACKJOB {}", job.id));
+            *seen.entry(job.id).or_insert(0) += 1;
+        }
+        std::thread::sleep(ms(20));
+    }
+    cluster.wait_connected();
+    for (id, times) in drain(&cluster, "q", secs(6)) {
+        *seen.entry(id).or_insert(0) += times;
+    }
+    assert!(added.len() > ROUNDS / 2, "{} were added", added.len());
+    for id in &added {
+        assert!(seen.contains_key(id), "{id} was never delivered");
+    }
+    let twice = seen.values().filter(|times| **times > 1).count();
+    assert!(twice < added.len() / 10, "{twice} of {} twice", added.len());
+    wait_empty(&cluster, secs(20));
+}
