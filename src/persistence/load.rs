@@ -126,7 +126,7 @@ pub fn without_data(host: &mut Host, ctx: &Ctx) {
     host.load.settled = true;
     let before = host.load.before.take();
     if !host.is_passive() {
-        compare(host, before.as_ref(), ctx);
+        compare(host, before.as_ref(), None, ctx);
     }
     host.save_nodes(ctx);
 }

@@ -1,8 +1,6 @@
 //! Taking back what was written down: a snapshot, the append only file, the
 //! stream of a primary.
 
-use super::moves::MAX_SPREAD_MS;
-use super::replication::KEPT_MS;
 use super::requeue::Counter;
 use super::{Identity, Node};
 use crate::clock::{Now, NEVER};
@@ -153,19 +151,8 @@ impl Node {
         };
         let queue = self.queues.find_or_create(image.queue, now)?;
         let mut job = Job::new(image.id, queue, image.ctime, options, image.body.into());
-        // A wall clock that was set back must not make deadlines longer than they ever
-        // were.
-        let kept = match image.state {
-            StateImage::Acked => options.ttl.ms().saturating_add(KEPT_MS),
-            _ => options.ttl.ms(),
-        };
-        job.expire_at = now.from_wall(image.expire_at).min(now.after(kept));
+        job.expire_at = now.from_wall(image.expire_at);
         job.requeue_at = now.from_wall(image.requeue_at);
-        let longest = options.retry.ms().max(options.delay.ms());
-        if image.requeue_at != 0 && longest > 0 {
-            let latest = now.after(longest.saturating_add(MAX_SPREAD_MS));
-            job.requeue_at = job.requeue_at.min(latest);
-        }
         job.state = match image.state {
             StateImage::Delayed => State::Delayed,
             StateImage::Active => State::Active,

@@ -9,7 +9,7 @@ use crate::job::{Job, State};
 use rand::RngCore;
 
 /// The largest random addition to a requeue deadline.
-pub(super) const MAX_SPREAD_MS: u64 = 500;
+const MAX_SPREAD_MS: u64 = 500;
 
 impl Node {
     /// Takes in a new job in the state that it says.

@@ -22,7 +22,7 @@ const LONGEST_WAIT_MS: u64 = 180_000;
 const AWAIT_MS: u64 = 5_000;
 const AWAIT_SPREAD_MS: u32 = 1_000;
 /// An acknowledged job is kept this much longer than its TTL.
-pub(in crate::node) const KEPT_MS: u64 = 60_000;
+const KEPT_MS: u64 = 60_000;
 /// What the TTL in an id says at most; it then stands for any longer one too.
 const LONGEST_TTL_FIELD: u16 = u16::MAX - 1;
 

@@ -19,7 +19,6 @@ mod spread;
 mod turns;
 mod vigil;
 
-pub(super) use collect::KEPT_MS;
 pub(super) use vigil::Vigil;
 
 use super::Node;
