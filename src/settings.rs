@@ -163,6 +163,14 @@ pub static SETTINGS: &[Setting] = &[
         },
     },
     Setting {
+        name: c"federation",
+        value: Value::Flag {
+            default: true,
+            get: |main| read(main, |s| s.federation),
+            set: |main, v| write(main, |s| s.federation = v),
+        },
+    },
+    Setting {
         name: c"at-most-once-after-crash",
         value: Value::Choice {
             words: AFTER_CRASH,

@@ -27,6 +27,8 @@ pub struct Settings {
     pub announce_host: String,
     /// The port at which others reach this node.
     pub announce_port: u16,
+    /// Whether jobs go to other nodes where consumers wait, and are asked for there.
+    pub federation: bool,
     /// How long a settled job is remembered, in ms.
     pub settled_memory_ms: u64,
     /// Most settled jobs that are remembered.
@@ -55,6 +57,7 @@ impl Default for Settings {
             node_timeout_ms: 5_000,
             announce_host: String::new(),
             announce_port: 0,
+            federation: true,
             settled_memory_ms: 60_000,
             settled_memory_max: 1_000_000,
             sweep_ms: 600_000,

@@ -176,7 +176,7 @@ impl World {
             stuck_after_fault: 2_000 + 3 * timeout,
             stuck_retry_cap: u64::MAX,
             retry_spread: 500,
-            served: Served::WhereQueued((0..self.profile.nodes).map(name).collect()),
+            served: Served::Everywhere,
             memory: u64::MAX,
         }
     }

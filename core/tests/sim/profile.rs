@@ -90,6 +90,7 @@ impl Profile {
             node_timeout_ms: random.pick(&[500, 2_000, 5_000]),
             announce_port: PORT,
             sweep_ms: 10_000,
+            federation: false,
             // These runs are about single nodes: each job stays where it was added.
             default_replicate: if nodes == 1 { 3 } else { 1 },
             ..Settings::default()
@@ -124,6 +125,7 @@ impl Profile {
             severity: Severity::Older,
         };
         if replicated {
+            profile.settings.federation = true;
             profile.severity = any_severity(random);
             profile.replicate(random);
         }

@@ -63,7 +63,7 @@ impl Node {
     /// A client waits on a queue: if nobody was asked for so many jobs, the others
     /// are asked.
     pub(super) fn want(&mut self, queue: u32) {
-        if self.cluster.is_alone() || self.leaving {
+        if self.cluster.is_alone() || self.leaving || !self.settings.federation {
             return;
         }
         let entry = &mut self.queues[queue];
@@ -131,7 +131,10 @@ impl Node {
     /// NEEDJOBS to all: as many jobs as are wanted here, or none any more.
     fn request(&mut self, queue: u32, now: Now, fx: &mut Effects) {
         let entry = &mut self.queues[queue];
-        let wants = !self.leaving && entry.order.is_empty() && !entry.pause.output;
+        let wants = self.settings.federation
+            && !self.leaving
+            && entry.order.is_empty()
+            && !entry.pause.output;
         let count = if wants { entry.wanted.min(MOST) } else { 0 };
         entry.asked = count;
         if count == 0 {
@@ -197,7 +200,11 @@ impl Node {
         let entry = &self.queues[queue];
         let asked: u64 = entry.requests.iter().map(|one| one.count).sum();
         let there = entry.order.len() as u64;
-        if asked == 0 || !entry.waiters.is_empty() || !entry.has_deliverable() {
+        if !self.settings.federation
+            || asked == 0
+            || !entry.waiters.is_empty()
+            || !entry.has_deliverable()
+        {
             return;
         }
         let gives = if there >= 2 * asked {
