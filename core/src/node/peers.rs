@@ -315,8 +315,11 @@ impl Node {
         peer.hears_us = beat.answered;
         let doubtful = beat.unclean_start > peer.unclean_start;
         peer.unclean_start = peer.unclean_start.max(beat.unclean_start);
-        if let (None, Some(sent)) = (&answers, peer.beat_sent_at.take()) {
-            peer.round_trip_ms = now.mono_ms.saturating_sub(sent);
+        if answers.is_none() {
+            // It answers one of ours.
+            if let Some(sent) = peer.beat_sent_at.take() {
+                peer.round_trip_ms = now.mono_ms.saturating_sub(sent);
+            }
         }
         if doubtful && beat.unclean_start == from.incarnation {
             self.compare_copies(now);
