@@ -84,6 +84,9 @@ pub struct Peer {
     pub(crate) unclean_start: u64,
     /// How long a heartbeat and its answer took last, in ms.
     pub round_trip_ms: u64,
+    /// How long the copy took that it confirmed last, in ms: also where a slow link
+    /// has much to carry.
+    pub copy_ms: u64,
 }
 
 impl Peer {
@@ -106,6 +109,7 @@ impl Peer {
             beat_sent_at: None,
             unclean_start: 0,
             round_trip_ms: 0,
+            copy_ms: 0,
         }
     }
 

@@ -3,7 +3,7 @@
 
 use super::{Arrival, Standing, Talk, FIRST_WAIT_MS};
 use crate::clock::{Now, NEVER};
-use crate::cluster::PeerKey;
+use crate::cluster::{Peer, PeerKey};
 use crate::copies::{Copies, Duty};
 use crate::effects::{Answer, Effects, WaiterId};
 use crate::error::Error;
@@ -95,8 +95,10 @@ impl Node {
     /// How long to wait for an answer before asking again: the slowest link sets
     /// it.
     fn first_wait(&self) -> u64 {
-        let slowest = self.cluster.peers().map(|peer| peer.round_trip_ms).max();
-        FIRST_WAIT_MS.max(slowest.unwrap_or(0).saturating_mul(3))
+        let slow = |peer: &Peer| peer.round_trip_ms.max(peer.copy_ms);
+        let slowest = self.cluster.peers().map(slow).max();
+        let wait = slowest.unwrap_or(0).saturating_mul(3);
+        wait.clamp(FIRST_WAIT_MS, LONGEST_WAIT_MS)
     }
 
     /// Sends the job to all that may hold a copy and have not confirmed it.
@@ -269,9 +271,24 @@ impl Node {
         let Some(key) = self.live(id) else {
             return Ok(());
         };
-        self.copies_of(key)?;
+        let copies = self.copies_of(key)?;
+        if !self.copies[copies].holders.is_confirmed(talk.from) {
+            self.note_copy_time(copies, talk);
+        }
         self.confirm(key, talk.from, talk.now, talk.fx);
         Ok(())
+    }
+
+    /// How long a node takes for a copy that is sent once.
+    fn note_copy_time(&mut self, copies: u32, talk: &Talk<'_, '_>) {
+        let copies = &self.copies[copies];
+        let sent_once = copies.tries == 0 && copies.heard_at > 0;
+        if copies.duty == Duty::Spread && sent_once {
+            let took = talk.now.mono_ms.saturating_sub(copies.heard_at);
+            if let Some(peer) = self.cluster.by_key_mut(talk.with) {
+                peer.copy_ms = took;
+            }
+        }
     }
 
     /// A node surely holds a live job.
@@ -485,9 +502,16 @@ impl Node {
 
     /// Copies were not confirmed in time.
     pub(super) fn spread_again(&mut self, key: u32, now: Now, fx: &mut Effects) {
-        let copies = &mut self.copies[self.jobs[key].copies];
-        copies.tries = copies.tries.saturating_add(1);
         let wait = self.first_wait();
+        let copies_key = self.jobs[key].copies;
+        let copies = &mut self.copies[copies_key];
+        // Others that were sent before it were answered late: it is on its way.
+        let due = copies.heard_at.saturating_add(wait);
+        if copies.tries == 0 && now.mono_ms < due {
+            self.copies.schedule(copies_key, Duty::Spread, due);
+            return;
+        }
+        copies.tries = copies.tries.saturating_add(1);
         let copies = &self.copies[self.jobs[key].copies];
         let wait = wait
             .saturating_mul(1 << copies.tries.min(16))

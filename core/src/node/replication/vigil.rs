@@ -177,7 +177,12 @@ impl Node {
             // The one that collects may do so still.
             Duty::AwaitCollection | Duty::HandOver => return,
             duty => {
-                self.copies[copies_key].tries = 0;
+                let copies = &mut self.copies[copies_key];
+                copies.tries = 0;
+                if duty == Duty::Spread {
+                    // What was sent before may be lost: nothing is waited for.
+                    copies.heard_at = 0;
+                }
                 let soon = match duty {
                     Duty::Collect => now.mono_ms,
                     _ => now.after(FIRST_WAIT_MS / 10),
