@@ -22,3 +22,4 @@ mod replicate;
 mod requeue;
 mod restart;
 mod survive;
+mod traffic;

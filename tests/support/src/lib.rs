@@ -14,6 +14,7 @@ mod job;
 mod lock;
 mod poll;
 mod port;
+mod proxy;
 mod reply;
 pub mod resp;
 mod server;
@@ -24,6 +25,7 @@ pub use cluster::{hello, node_lines, Cluster, Listed, NodeLine, NODE_TIMEOUT_MS}
 pub use job::{deliveries, is_job_id, unknown_id, Delivery, Show, SHOW_FIELDS};
 pub use lock::{quiet_machine, shared_machine, MachineShare};
 pub use poll::{eventually, wait_for};
+pub use proxy::Proxy;
 pub use reply::Reply;
 pub use resp::Value;
 pub use server::{module_path, Options, Persistence, Server};
