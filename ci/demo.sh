@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # A short tour on three servers that know each other: adds, gets and acknowledges
-# jobs on one, shows one that nobody acknowledges coming back, and what the nodes
-# say of each other. Replies are checked; whatever happens, what was started is
-# stopped.
+# jobs on one, shows one that nobody acknowledges coming back, one that outlives the
+# server that took it, and what the nodes say of each other. Replies are checked;
+# whatever happens, what was started is stopped.
 source "$(dirname "$0")/lib.sh"
 source ci/servers.sh
 
@@ -57,6 +57,17 @@ expect_id() {
 
 say() { printf '\n# %s\n' "$*"; }
 
+# wait_for REPLY COMMAND...: until the server at $port replies so.
+wait_for() {
+  local wanted=$1
+  shift
+  for _ in $(seq 1 400); do
+    [ "$(cli "$port" "$@")" = "$wanted" ] && return 0
+    sleep 0.05
+  done
+  fail "what comes after a while: $*"
+}
+
 for _ in 1 2 3; do
   start_server
 done
@@ -81,7 +92,7 @@ run DISQUE HELLO
 
 port=${ports[0]}
 
-say "A producer adds a job; the reply is its id."
+say "A producer adds a job; the reply is its id. By now all three servers have a copy."
 run ADDJOB mail 'hello, world' 0
 expect_id
 
@@ -95,9 +106,10 @@ expect "the job that was added" "1) 1) \"mail\"
    2) \"$id\"
    3) \"hello, world\""
 
-say "Done: the worker acknowledges it, and it is gone."
+say "Done: the worker acknowledges it. When all three know, it is gone."
 run ACKJOB "$id"
 expect "one job" '(integer) 1'
+wait_for '(nil)' SHOW "$id"
 run SHOW "$id"
 expect "nothing" '(nil)'
 run GETJOB NOHANG FROM mail
@@ -123,16 +135,36 @@ expect "the job, delivered once more" "1) 1) \"mail\"
 run ACKJOB "$id"
 expect "one job" '(integer) 1'
 
-say "One of the others stops. The rest see it, and go on."
-kill "${servers[2]}"
-for _ in $(seq 1 200); do
-  redis-cli -p "$port" DISQUE NODES | grep -q disconnected && break
-  sleep 0.05
-done
+say "A job is added at the third server, with a copy on each. That server dies."
+port=${ports[2]}
+run ADDJOB mail 'outlive me' 1000 REPLICATE 3 RETRY 1
+expect_id
+kill -KILL "${servers[2]}"
+wait "${servers[2]}" 2>/dev/null || true
+
+say "The rest see that its connections are closed."
+port=${ports[0]}
+wait_for '"2"' DISQUE INFO reachable_nodes
 show DISQUE NODES
 [ "$(grep -c ' connected ' <<<"$reply")" = 2 ] || fail "two connected nodes"
 [ "$(grep -c ' disconnected ' <<<"$reply")" = 1 ] || fail "one disconnected node"
-run ADDJOB mail 'still here' 0
-expect_id
+
+say "One of them, and only one, delivers the job in its place."
+for _ in $(seq 1 400); do
+  for port in "${ports[@]:0:2}"; do
+    [ "$(cli "$port" QLEN mail)" = '(integer) 0' ] || break 2
+  done
+  sleep 0.05
+done
+run GETJOB FROM mail
+expect "the job" "1) 1) \"mail\"
+   2) \"$id\"
+   3) \"outlive me\""
+run ACKJOB "$id"
+expect "one job" '(integer) 1'
+
+say "The acknowledgement is kept for the dead server: should it come back, it is told."
+run SHOW "$id"
+grep -q '"acked"' <<<"$reply" || fail "an acknowledged job"
 
 say "That was all. The servers are stopped."

@@ -80,10 +80,10 @@ join_servers() {
   done
 }
 
-# wait_connected PORT: until the node there is connected to all.
+# wait_connected PORT: until the node there is connected to all, and they to it.
 wait_connected() {
   for _ in $(seq 1 200); do
-    if [ "$(redis-cli -p "$1" DISQUE NODES | grep -c ' connected ')" = "${#ports[@]}" ]; then
+    if [ "$(redis-cli -p "$1" DISQUE INFO reachable_nodes)" = "${#ports[@]}" ]; then
       return 0
     fi
     sleep 0.05
