@@ -249,7 +249,7 @@ pub enum Message<'a> {
         serial: u64,
     },
     /// YOURJOBS: a job for the receiver to deliver. Answered with `GotYourJob`,
-    /// `NotTaken`, `SetAck`, or `Unknown` where the body is needed.
+    /// `NotTaken`, `SetAck` or `NeedBody`.
     YourJob(CopyImage<'a>),
     /// GOTJOBS: the job is the speaker's now.
     GotYourJob {
@@ -260,6 +260,11 @@ pub enum Message<'a> {
     },
     /// GOTJOBS: the speaker does not take it.
     NotTaken {
+        /// Which.
+        id: JobId,
+    },
+    /// GOTJOBS: the job came without its body, and the speaker does not have it.
+    NeedBody {
         /// Which.
         id: JobId,
     },
@@ -307,6 +312,7 @@ impl Message<'_> {
             | Message::NotKept { id }
             | Message::GotYourJob { id, .. }
             | Message::NotTaken { id }
+            | Message::NeedBody { id }
             | Message::Holders { id, .. }
             | Message::Enqueue { id, .. }
             | Message::WillQueue { id, .. }

@@ -55,8 +55,8 @@ fn when_the_time_is_over_the_answer_is_norepl_and_the_job_counts_as_done() {
     cluster[2].sigcont();
     eventually(
         secs(10),
-        "the copy of the first is all that is left",
-        || figure(&cluster[0], "registered_jobs") + figure(&cluster[1], "registered_jobs") == 0,
+        "all have heard of the two that were given up",
+        || figure(&cluster[0], "acked_jobs") + figure(&cluster[1], "acked_jobs") == 0,
     );
     cluster[2].client().run(&format!("DELJOB {id}"));
     wait_empty(&cluster, secs(10));

@@ -95,13 +95,6 @@ fn gossip_does_not_undo_it_not_even_after_restarts() {
             assert_eq!(node_lines(&mut cluster[at].client()).len(), 3);
         }
         gone.start_again();
-        if persistence == Persistence::None {
-            // It has lost its data, and what was forgotten are these.
-            eventually(secs(10), "it is back", || {
-                node_lines(&mut cluster[0].client()).len() == 4
-            });
-            continue;
-        }
         expect_no_service(&gone, &format!("D-{:08}-{:024}-05a1", 1, 1));
         for at in 0..3 {
             assert_eq!(node_lines(&mut cluster[at].client()).len(), 3);

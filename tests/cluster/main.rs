@@ -11,6 +11,7 @@ mod acks;
 mod adders;
 mod address;
 mod common;
+mod federation;
 mod forget;
 mod gossip;
 mod hostile;

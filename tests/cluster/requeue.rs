@@ -60,30 +60,31 @@ fn retry_runs_from_the_delivery_and_one_node_delivers_again() {
     let taken = Instant::now();
     let mut others = [cluster[1].client(), cluster[2].client()];
     for other in &mut others {
-        other.start("GETJOB TIMEOUT 8000 FROM q");
+        other.start("GETJOB TIMEOUT 5500 WITHCOUNTERS FROM q");
+        other.expect_silence(ms(100));
     }
-    let again = wait_job(&mut c, "q", secs(8)).expect("the job again");
+    // It goes to one of those that wait, wherever, and to no two.
+    eventually(secs(8), "it is delivered again", || {
+        figure(&cluster[1], "jobs_delivered_total") + figure(&cluster[2], "jobs_delivered_total")
+            == 1
+    });
     assert!(taken.elapsed() >= ms(2980), "after {:?}", taken.elapsed());
-    assert!(
-        taken.elapsed() < secs(3) + LATE,
-        "after {:?}",
-        taken.elapsed()
-    );
-    assert_eq!(
-        (again.id, again.additional_deliveries),
-        (id.clone(), Some(1))
-    );
+    let latest = secs(3) + LATE;
+    assert!(taken.elapsed() < latest, "after {:?}", taken.elapsed());
+    let mut got = Vec::new();
+    for other in &mut others {
+        let reply = other.read(secs(15)).expect("GETJOB ends");
+        got.extend(deliveries(&reply));
+    }
+    assert_eq!(got.len(), 1, "{got:?}");
+    assert_eq!((&got[0].id, got[0].additional_deliveries), (&id, Some(1)));
     // The count goes to the others as well.
-    for at in 1..3 {
+    for at in 0..3 {
         eventually(secs(2), "the count is known", || {
             show(&cluster[at], &id).unwrap().additional_deliveries == 1
         });
     }
-    for other in &mut others {
-        let reply = other.read(secs(15)).expect("GETJOB ends");
-        assert!(reply.is_null(), "a second node delivers {reply:?}");
-    }
-    assert_eq!(requeued(&cluster), 2, "at 3 s and at 6 s, by one node");
+    assert_eq!(requeued(&cluster), 1, "at 3 s, by one node");
 }
 
 #[test]
@@ -91,7 +92,7 @@ fn a_job_of_a_node_that_died_comes_up_at_one_other_node() {
     for delivered_before in [false, true] {
         let mut cluster = Cluster::new(3);
         let mut c = cluster[0].client();
-        let id = add_with(&mut c, "q", "x", "0 REPLICATE 3 RETRY 2");
+        let id = add_with(&mut c, "q", "x", "0 REPLICATE 3 RETRY 6");
         if delivered_before {
             take_now(&mut c, "q").expect("the job");
         }
@@ -99,7 +100,7 @@ fn a_job_of_a_node_that_died_comes_up_at_one_other_node() {
         let died = Instant::now();
         let mut clients = [cluster[1].client(), cluster[2].client()];
         for client in &mut clients {
-            client.start("GETJOB TIMEOUT 6000 WITHCOUNTERS FROM q");
+            client.start("GETJOB TIMEOUT 10000 WITHCOUNTERS FROM q");
         }
         let mut got = Vec::new();
         for client in &mut clients {
@@ -107,8 +108,13 @@ fn a_job_of_a_node_that_died_comes_up_at_one_other_node() {
             got.extend(deliveries(&reply));
         }
         assert_eq!(got.len(), 1, "{got:?}");
-        assert_eq!((&got[0].id, got[0].additional_deliveries), (&id, Some(1)));
-        assert!(died.elapsed() < secs(7));
+        // A delivery that never was is none more.
+        let again = i64::from(delivered_before);
+        assert_eq!(
+            (&got[0].id, got[0].additional_deliveries),
+            (&id, Some(again))
+        );
+        assert!(died.elapsed() < secs(14));
         let mut c = cluster[1].client();
         c.run(&format!("ACKJOB {id}")).expect_number(1);
         // The dead node's share of it is all that stays.

@@ -217,7 +217,7 @@ fn copies_go_on_after_the_death_of_the_node_that_took_the_job() {
     // One copy is surely made; the others would be made by the node that dies.
     cluster[2].sigstop();
     cluster[3].sigstop();
-    let id = add_with(&mut c, "q", "x", "0 REPLICATE 3 SYNC 1 RETRY 2");
+    let id = add_with(&mut c, "q", "x", "0 REPLICATE 3 SYNC 1 RETRY 6");
     let heard = || show(&cluster[1], &id).is_some();
     for _ in 0..200 {
         if heard() {
@@ -247,7 +247,7 @@ fn copies_go_on_after_the_death_of_the_node_that_took_the_job() {
         cluster[3].client(),
     ];
     for worker in &mut workers {
-        worker.start("GETJOB TIMEOUT 6000 FROM q");
+        worker.start("GETJOB TIMEOUT 10000 FROM q");
     }
     let mut got = 0;
     for worker in &mut workers {

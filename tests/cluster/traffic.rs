@@ -94,11 +94,11 @@ fn beside_a_node_that_hangs_copies_are_made_in_time() {
     let mut worst = [Duration::ZERO; 2];
     let start = Instant::now();
     while start.elapsed() < secs(8) {
-        let one = Instant::now();
-        add_with(&mut c, "q", "x", "5000 REPLICATE 2");
         let noticed = hello(&mut c)
             .iter()
             .any(|n| n.id == third && n.priority > 1);
+        let one = Instant::now();
+        add_with(&mut c, "q", "x", "5000 REPLICATE 2");
         let phase = &mut worst[usize::from(noticed)];
         *phase = one.elapsed().max(*phase);
         std::thread::sleep(ms(5));

@@ -109,14 +109,19 @@ impl Node {
             return;
         }
         // Taken off its queue, or put off, before anybody had it: not a delivery more.
-        if job.attempt > 0 {
+        // What another node did with it before it went away is not known.
+        let copies = self.copies.get(job.copies);
+        let others = copies.is_some_and(|copies| copies.responsible != Some(self.own));
+        let again = job.attempt > 0 || others;
+        if again {
             job.additional_deliveries = job.additional_deliveries.saturating_add(1);
             self.stats.requeued += 1;
         }
         self.take_turn(key);
         self.move_job(key, State::Queued, NEVER);
         if !first {
-            self.tell_queued(key, Bump::Delivery, 0, now, fx);
+            let bump = if again { Bump::Delivery } else { Bump::None };
+            self.tell_queued(key, bump, 0, now, fx);
         }
     }
 

@@ -69,7 +69,7 @@ impl Node {
             talk.answer(&Message::NotTaken { id });
             return Ok(());
         } else if copy.body.is_none() {
-            talk.answer(&Message::Unknown { id });
+            talk.answer(&Message::NeedBody { id });
             return Ok(());
         } else {
             self.keep_copy(copy, Arrival::Queue, talk)?;
@@ -172,6 +172,14 @@ impl Node {
         };
         self.withdraw(self.jobs[key].queue, talk.with);
         self.take_back_handed(key, talk.from, talk.now, talk.fx);
+    }
+
+    /// The other node does not have the job after all.
+    pub(in crate::node) fn take_need_body(&mut self, id: &JobId, talk: &mut Talk<'_, '_>) {
+        self.take_unknown(id, talk);
+        if let Some(key) = self.live(id) {
+            self.take_back_handed(key, talk.from, talk.now, talk.fx);
+        }
     }
 
     /// Ends a hand-over that has failed for sure.

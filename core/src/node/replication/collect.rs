@@ -415,7 +415,10 @@ impl Node {
         let copies = &mut self.copies[copies_key];
         let without = matches!(
             message,
-            Message::NotKept { .. } | Message::NotTaken { .. } | Message::Unknown { .. }
+            Message::NotKept { .. }
+                | Message::NotTaken { .. }
+                | Message::NeedBody { .. }
+                | Message::Unknown { .. }
         );
         if without {
             if copies.holders.contains(talk.from) {

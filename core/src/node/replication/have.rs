@@ -77,7 +77,9 @@ impl Node {
             };
             self.vigil.walk.from = copies + 1;
             let key = self.copies[copies].job;
-            if Self::waits_for_requeue(self.jobs[key].state) {
+            // One on its way to another node is not in doubt before that one answers.
+            let rests = self.copies[copies].handed.is_none();
+            if rests && Self::waits_for_requeue(self.jobs[key].state) {
                 let mine = self.copies[copies].responsible == Some(self.own);
                 for peer in self.others(key, now) {
                     let question = questions.entry(peer).or_default();

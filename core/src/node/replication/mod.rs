@@ -299,6 +299,10 @@ impl Node {
                 self.take_not_taken(&id, talk);
                 Ok(())
             }
+            Message::NeedBody { id } => {
+                self.take_need_body(&id, talk);
+                Ok(())
+            }
             Message::Queued { .. } => self.take_queued(&message, talk),
             Message::Working { .. } => self.take_working(&message, talk),
             _ => Err("that is no message about a job".into()),

@@ -86,6 +86,7 @@ impl Node {
         let waiter = copies.adder;
         let copies = self.copies.insert(copies)?;
         self.jobs[key].copies = copies;
+        self.set_short(copies, true);
         self.send_copies(key, false, now, fx);
         let again = now.after(self.first_wait());
         self.copies.schedule(copies, Duty::Spread, again);
@@ -590,7 +591,7 @@ impl Node {
     }
 
     /// A node says that it does not have the job.
-    pub(super) fn take_unknown(&mut self, id: &JobId, talk: &mut Talk<'_, '_>) {
+    pub(in crate::node) fn take_unknown(&mut self, id: &JobId, talk: &mut Talk<'_, '_>) {
         let Some(key) = self.live(id) else {
             return;
         };
@@ -605,7 +606,6 @@ impl Node {
             self.record_holders(key, talk.fx);
         }
         self.answered(key, talk.from, talk.now, talk.fx);
-        self.take_back_handed(key, talk.from, talk.now, talk.fx);
         self.check_copies(key, talk.now, talk.fx);
     }
 
