@@ -317,7 +317,10 @@ impl Cluster {
         let mut returned = false;
         for peer in self.peers.values_mut() {
             let reachable = peer.is_reachable(now, timeout_ms);
-            returned |= reachable && !peer.was_reachable;
+            if reachable && !peer.was_reachable {
+                returned = true;
+                peer.reachable_since = now.mono_ms;
+            }
             peer.was_reachable = reachable;
         }
         returned

@@ -78,6 +78,8 @@ pub struct Peer {
     pub inbound: (u64, u64),
     /// Whether it was reachable at the last look.
     pub(crate) was_reachable: bool,
+    /// When it was found to be reachable, monotonic ms.
+    pub(crate) reachable_since: u64,
     /// When the heartbeat that is not answered yet was sent, monotonic ms.
     pub(crate) beat_sent_at: Option<u64>,
     /// Its unclean start that this node has last acted upon.
@@ -106,6 +108,7 @@ impl Peer {
             known_since: None,
             inbound: (0, 0),
             was_reachable: false,
+            reachable_since: 0,
             beat_sent_at: None,
             unclean_start: 0,
             round_trip_ms: 0,

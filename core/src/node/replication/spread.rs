@@ -66,6 +66,8 @@ impl Node {
         let Options {
             replicate, sync, ..
         } = self.jobs[key].options;
+        // A node that has just come up gets what is sent now: it has not missed it.
+        self.look_around(now);
         let mut copies = Copies::new(key, self.own);
         copies.turn = 1;
         copies.responsible = Some(self.own);
@@ -90,6 +92,7 @@ impl Node {
         self.send_copies(key, false, now, fx);
         let again = now.after(self.first_wait());
         self.copies.schedule(copies, Duty::Spread, again);
+        self.set_short(copies, true);
         Ok(waiter)
     }
 
@@ -513,6 +516,9 @@ impl Node {
             return;
         }
         copies.tries = copies.tries.saturating_add(1);
+        if copies.heard_at == 0 {
+            copies.heard_at = now.mono_ms;
+        }
         let copies = &self.copies[self.jobs[key].copies];
         let wait = wait
             .saturating_mul(1 << copies.tries.min(16))

@@ -1,7 +1,7 @@
 //! What follows when nodes come and go, or when this one was away itself.
 
 use super::have::Walk;
-use super::FIRST_WAIT_MS;
+use super::{Standing, FIRST_WAIT_MS};
 use crate::clock::Now;
 use crate::collections::Poll;
 use crate::copies::Duty;
@@ -112,7 +112,7 @@ impl Node {
     }
 
     /// Notices that this node stood still, or that nodes have come or gone.
-    fn look_around(&mut self, now: Now) {
+    pub(in crate::node) fn look_around(&mut self, now: Now) {
         self.notice_standstill(now);
         let timeout = self.settings.node_timeout_ms;
         let returned = self.cluster.note_reachable(now, timeout);
@@ -170,12 +170,29 @@ impl Node {
         }
     }
 
+    /// Whether a job has been sent to as many nodes as are to have it, and nothing
+    /// tells that one of these did not get it.
+    fn is_under_way(&self, copies_key: u32, now: Now) -> bool {
+        let copies = &self.copies[copies_key];
+        let wanted = usize::from(self.jobs[copies.job].options.replicate);
+        let arrives = |holder| match self.standing(holder, now) {
+            Standing::Reachable(peer) => self
+                .cluster
+                .by_key(peer)
+                .is_some_and(|peer| peer.reachable_since <= copies.heard_at),
+            Standing::Gone => false,
+            Standing::Own | Standing::Unreachable => true,
+        };
+        copies.holders.len() >= wanted && copies.holders.unconfirmed().all(arrives)
+    }
+
     fn look_at(&mut self, copies_key: u32, now: Now, fx: &mut Effects) {
         let key = self.copies[copies_key].job;
         match self.copies[copies_key].duty {
             Duty::None => {}
             // The one that collects may do so still.
             Duty::AwaitCollection | Duty::HandOver => return,
+            Duty::Spread if self.is_under_way(copies_key, now) => {}
             duty => {
                 let copies = &mut self.copies[copies_key];
                 copies.tries = 0;
