@@ -273,6 +273,39 @@ fn a_node_that_takes_no_copies_is_passed_over() {
 }
 
 #[test]
+fn a_node_whose_memory_is_full_takes_no_jobs_and_no_copies() {
+    let cluster = Cluster::new(3);
+    let mut full = cluster[1].client();
+    let own = add_with(&mut full, "own", "x", "0 REPLICATE 1");
+    full.run("CONFIG SET disque.max-memory 1").expect_ok();
+    let mut c = cluster[0].client();
+    for _ in 0..20 {
+        let id = add_with(&mut c, "q", "x", "5000 REPLICATE 2");
+        assert_eq!(holders(&cluster, &id), [0, 2]);
+    }
+    for options in [
+        "",
+        "REPLICATE 1",
+        "REPLICATE 2",
+        "REPLICATE 3 ASYNC",
+        "REPLICATE 3 SYNC 1",
+    ] {
+        let reply = full.run(&format!("ADDJOB q x 1000 {options}"));
+        reply.expect_error("OOM");
+    }
+    assert_eq!(figure(&cluster[1], "registered_jobs"), 1);
+    assert_eq!(state(&cluster[1], &own), "queued");
+    let id = add_with(&mut c, "q", "x", "0 REPLICATE 3 SYNC 2");
+    assert_eq!(holders(&cluster, &id), [0, 2]);
+    // What is missing is made up for when there is room again.
+    full.run("CONFIG SET disque.max-memory 0").expect_ok();
+    eventually(secs(40), "the copy is made", || {
+        holders(&cluster, &id) == [0, 1, 2]
+    });
+    wait_figure(&cluster[0], "under_replicated", 0, secs(5));
+}
+
+#[test]
 fn jobs_go_round_on_each_node_while_links_come_and_go() {
     let cluster = Cluster::new(3);
     for round in 0..20 {

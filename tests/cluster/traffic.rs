@@ -94,9 +94,8 @@ fn beside_a_node_that_hangs_copies_are_made_in_time() {
     let mut worst = [Duration::ZERO; 2];
     let start = Instant::now();
     while start.elapsed() < secs(8) {
-        let noticed = hello(&mut c)
-            .iter()
-            .any(|n| n.id == third && n.priority > 1);
+        let mut nodes = hello(&mut c).into_iter();
+        let noticed = nodes.any(|node| node.id == third && node.priority > 1);
         let one = Instant::now();
         add_with(&mut c, "q", "x", "5000 REPLICATE 2");
         let phase = &mut worst[usize::from(noticed)];
@@ -109,4 +108,30 @@ fn beside_a_node_that_hangs_copies_are_made_in_time() {
     );
     assert!(worst[0] < ms(2500), "before it is noticed: {:?}", worst[0]);
     assert!(worst[1] < ms(500), "after it is noticed: {:?}", worst[1]);
+}
+
+#[test]
+fn copies_that_wait_cost_nothing() {
+    let _alone = quiet_machine();
+    let options = Options::new().alone().set("disque.node-timeout", "5000");
+    let cluster = Cluster::strangers(3, options);
+    for at in 0..3 {
+        let mut c = cluster[at].client();
+        c.run("CONFIG SET disque.node-timeout 5000").expect_ok();
+    }
+    cluster.join();
+    let mut c = cluster[0].client();
+    for _ in 0..5000 {
+        add_with(&mut c, "q", "x", "0 REPLICATE 3 SYNC 1 RETRY 300");
+    }
+    wait_figure(&cluster[0], "under_replicated", 0, secs(20));
+    std::thread::sleep(secs(2));
+    let used = || [0, 1, 2].map(|at| cluster[at].cpu_time());
+    let before = used();
+    std::thread::sleep(secs(5));
+    for (at, (before, after)) in before.into_iter().zip(used()).enumerate() {
+        let took = after - before;
+        println!("node {at} used {took:?} in 5 s");
+        assert!(took < ms(150), "node {at} used {took:?} in 5 s");
+    }
 }

@@ -88,7 +88,6 @@ impl Node {
         let waiter = copies.adder;
         let copies = self.copies.insert(copies)?;
         self.jobs[key].copies = copies;
-        self.set_short(copies, true);
         self.send_copies(key, false, now, fx);
         let again = now.after(self.first_wait());
         self.copies.schedule(copies, Duty::Spread, again);
