@@ -332,7 +332,7 @@ impl Node {
         } else {
             self.move_job(key, State::Delayed, delay_at);
         }
-        self.answer_adder(key, |id| Answer::Added(id), fx);
+        self.answer_adder(key, Answer::Added, fx);
     }
 
     /// Answers the producer that waits for copies of this job, if one does.
