@@ -8,6 +8,7 @@ use crate::host::{admin, command, look, RECORD_COMMAND};
 use crate::info::{figures, Figure};
 use crate::persistence::load::{damaged, give_up};
 use disque_core::error::Error;
+use disque_core::job::State;
 
 const LEAVING_USAGE: &str = "DISQUE LEAVING [yes|no]";
 
@@ -84,7 +85,9 @@ pub fn leaving(call: &mut Call<'_>) {
         check_count(&words, 2, LEAVING_USAGE)?;
         let Some(word) = words.get(1) else {
             let totals = host.node.totals();
-            let jobs: u64 = totals.jobs.iter().sum();
+            let acks = host.node.ack_count() as u64;
+            let kept: u64 = totals.jobs.iter().sum();
+            let jobs = kept - totals.jobs[State::Acked as usize];
             let reply = call.reply();
             reply.array(8);
             reply.bulk("leaving");
@@ -92,8 +95,8 @@ pub fn leaving(call: &mut Call<'_>) {
             reply.bulk("jobs-left");
             reply.integer(clamp(jobs));
             reply.bulk("acks-left");
-            reply.integer(0);
-            // Jobs do not move between nodes: none finds a place elsewhere.
+            reply.integer(clamp(acks));
+            // They go where workers wait, and nowhere else.
             reply.bulk("no-target");
             reply.integer(clamp(jobs));
             return Ok(());

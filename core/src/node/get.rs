@@ -144,6 +144,9 @@ impl Node {
         let job = &mut self.jobs[key];
         job.attempt = job.attempt.saturating_sub(1);
         self.place(key, State::Queued, NEVER);
+        if let Some(copies) = self.copies.get_mut(self.jobs[key].copies) {
+            copies.own_deadline = false;
+        }
         self.stats.returned += 1;
     }
 

@@ -10,7 +10,7 @@ const SETTLED: Duration = Duration::from_secs(20);
 
 /// Short, so that a test sees a node called gone while it runs; long enough
 /// that a busy machine calls none gone that is not.
-pub const NODE_TIMEOUT_MS: u64 = 700;
+pub const NODE_TIMEOUT_MS: u64 = 1000;
 
 /// A line of DISQUE NODES.
 #[derive(Clone, Debug, PartialEq)]

@@ -36,6 +36,7 @@ impl Node {
         self.place(key, State::Active, answer_by);
         let copies = &mut self.copies[copies_key];
         copies.handed = Some(holder);
+        copies.own_deadline = false;
         let holds = copies.holders.is_confirmed(holder);
         if moves {
             self.copies.schedule(copies_key, Duty::HandOver, answer_by);
