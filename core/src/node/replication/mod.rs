@@ -1,7 +1,9 @@
 //! Jobs of which several nodes hold a copy.
 //!
-//! - [`spread`]: making copies, counting them, and making more where some were lost.
-//! - [`turns`]: who queues a job again, so that one node does and no two.
+//! - [`spread`]: making copies, counting them, and making more where some were lost;
+//!   [`copy`]: one of them.
+//! - [`turns`]: who queues a job again, so that one node does and no two;
+//!   [`asking`]: the question before.
 //! - [`collect`]: acknowledgements, until every possible holder knows them.
 //! - [`have`]: comparing copies, whatever was missed.
 //! - [`vigil`]: what follows when nodes come, go, or this one was away.
@@ -12,7 +14,9 @@
 //! it is told twice does nothing the second time. Repetition is not written down:
 //! records hold what a restart must know.
 
+mod asking;
 mod collect;
+mod copy;
 mod have;
 mod invariants;
 mod spread;

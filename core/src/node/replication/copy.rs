@@ -1,0 +1,161 @@
+//! One copy: how it is sent, and how it is kept.
+
+use super::{Arrival, Talk};
+use crate::clock::{Now, NEVER};
+use crate::copies::Copies;
+use crate::effects::Effects;
+use crate::holders::{Holder, PairList};
+use crate::job::{Job, Options, State};
+use crate::memory::Pressure;
+use crate::message::{CopyImage, Message};
+use crate::node::Node;
+use crate::record::Record;
+use crate::span::Span;
+use smallvec::SmallVec;
+
+impl Node {
+    pub(in crate::node) fn copy_image<'a>(
+        &'a self,
+        key: u32,
+        list: &'a PairList,
+        now: Now,
+    ) -> CopyImage<'a> {
+        let job = &self.jobs[key];
+        let delay_at = job.delay_ends_at();
+        let first = job.attempt == 0 && !job.options.delay.is_zero();
+        CopyImage {
+            id: job.id,
+            queue: &self.queues[job.queue].name,
+            body: Some(&job.body),
+            ctime: job.ctime,
+            ttl_left_ms: job.expire_at.saturating_sub(now.mono_ms),
+            delay_left_ms: if first {
+                delay_at.saturating_sub(now.mono_ms)
+            } else {
+                0
+            },
+            replicate: job.options.replicate,
+            sync: job.options.sync,
+            ttl: job.options.ttl.to_bits(),
+            delay: job.options.delay.to_bits(),
+            retry: job.options.retry.to_bits(),
+            nacks: job.nacks,
+            additional_deliveries: job.additional_deliveries,
+            claim: self.claim(key),
+            holders: list.pairs(),
+        }
+    }
+
+    /// REPLJOB.
+    pub(super) fn take_copy(
+        &mut self,
+        copy: &CopyImage<'_>,
+        talk: &mut Talk<'_, '_>,
+    ) -> Result<(), String> {
+        let id = copy.id;
+        if let Some(key) = self.jobs.find(&id) {
+            let copies = self.copies_of(key)?;
+            self.merge(copies, copy.holders)?;
+            self.confirm(key, talk.from, talk.now, talk.fx);
+            self.believe(key, &copy.claim, talk)?;
+            self.check_copies(key, talk.now, talk.fx);
+        } else if self.refuses(copy) {
+            talk.answer(&Message::NotKept { id });
+            return Ok(());
+        } else {
+            self.keep_copy(copy, Arrival::Hold, talk)?;
+        }
+        talk.answer(&Message::GotJob { id });
+        Ok(())
+    }
+
+    pub(in crate::node) fn refuses(&self, copy: &CopyImage<'_>) -> bool {
+        let queue = self.queues.find(copy.queue);
+        let paused = queue.is_some_and(|key| self.queues[key].pause.input);
+        let long = self.check_queue_name(copy.queue).is_err()
+            || copy
+                .body
+                .is_some_and(|body| body.len() as u64 > self.settings.max_body);
+        let full = self.pressure() >= Pressure::High || self.jobs.is_full();
+        self.leaving
+            || paused
+            || long
+            || full
+            || copy.ttl_left_ms == 0
+            || self.check_room_for_queue(copy.queue).is_err()
+    }
+
+    /// Takes in a job that another node sends.
+    pub(in crate::node) fn keep_copy(
+        &mut self,
+        copy: &CopyImage<'_>,
+        arrival: Arrival,
+        talk: &mut Talk<'_, '_>,
+    ) -> Result<(), String> {
+        let now = talk.now;
+        let options = Options {
+            replicate: copy.replicate,
+            sync: copy.sync,
+            ttl: Span::from_bits(copy.ttl),
+            delay: Span::from_bits(copy.delay),
+            retry: Span::from_bits(copy.retry),
+        };
+        let body = copy.body.ok_or("a job without its body")?;
+        let holders = self.read_set(copy.holders)?;
+        let queue = self.queues.find_or_create(copy.queue, now)?;
+        let mut job = Job::new(copy.id, queue, copy.ctime, options, body.into());
+        job.expire_at = now.after(copy.ttl_left_ms);
+        job.attempt = copy.claim.attempt;
+        job.nacks = copy.nacks;
+        job.additional_deliveries = copy.additional_deliveries;
+        let key = self.insert_job(job)?;
+        let begin = now.after(copy.delay_left_ms);
+        let requeue_at = self
+            .retry_deadline(key, now)
+            .saturating_add(begin - now.mono_ms);
+        self.move_job(key, State::Active, requeue_at);
+        if options.retry.is_zero() {
+            // It moves: there is no other copy.
+            self.move_job(key, State::Queued, NEVER);
+            self.record_job(key, now, talk.fx);
+            return Ok(());
+        }
+
+        let mut copies = Copies::new(key, self.own);
+        copies.holders.add_all(&holders);
+        copies.holders.confirm(talk.from);
+        let first = copy.claim.turn <= 1 && holders.len() == usize::from(copy.replicate);
+        let sure = if copy.sync == copy.replicate && first {
+            // The producer is answered only when all of these hold it.
+            holders.iter().collect::<SmallVec<[Holder; 8]>>()
+        } else {
+            holders.confirmed().collect()
+        };
+        for holder in sure {
+            copies.holders.confirm(holder);
+        }
+        copies.asked = self.vigil.doubts;
+        copies.heard_at = now.mono_ms;
+        copies.turn = copy.claim.turn;
+        copies.responsible = match copy.claim.responsible {
+            Some(pair) => self.holders.number(pair).ok(),
+            None => None,
+        };
+        let copies = self.copies.insert(copies)?;
+        self.jobs[key].copies = copies;
+        if arrival == Arrival::Queue {
+            self.take_turn(key);
+            self.move_job(key, State::Queued, NEVER);
+        }
+        self.record_job(key, now, talk.fx);
+        self.check_copies(key, now, talk.fx);
+        Ok(())
+    }
+
+    /// Writes down a whole job.
+    pub(in crate::node) fn record_job(&mut self, key: u32, now: Now, fx: &mut Effects) {
+        let list = self.recorded_holders(key);
+        let image = self.image(key, now, &list);
+        fx.records.push(&Record::Job(image));
+    }
+}
