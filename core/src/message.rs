@@ -287,8 +287,8 @@ impl JobIds<'_> {
 
     /// The ids; what is left over at the end is none.
     pub fn iter(&self) -> impl Iterator<Item = JobId> + '_ {
-        let (ids, _) = self.0.as_chunks::<{ JobId::BYTES }>();
-        ids.iter().map(JobId::from_bytes)
+        let ids = self.0.chunks_exact(JobId::BYTES);
+        ids.filter_map(|bytes| bytes.try_into().ok().map(JobId::from_bytes))
     }
 }
 

@@ -362,9 +362,9 @@ fn work(
     seen: &mut BTreeMap<String, usize>,
 ) {
     for round in 0..rounds {
-        for at in 0..clients.len() {
-            start_add(&mut clients[at], "q", "x", "300 REPLICATE 3 RETRY 2");
-            if let Value::Bulk(id) = clients[at].reply().value() {
+        for client in clients.iter_mut() {
+            start_add(client, "q", "x", "300 REPLICATE 3 RETRY 2");
+            if let Value::Bulk(id) = client.reply().value() {
                 added.insert(String::from_utf8_lossy(id).into_owned());
             }
         }
