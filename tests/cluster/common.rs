@@ -139,3 +139,16 @@ pub fn wait_unreachable(cluster: &Cluster, seen_by: &[usize], id: &str) {
         cluster.wait_priority(*at, id, &[5, 10, 100]);
     }
 }
+
+/// Which of these waiting workers gets a job first, and its id.
+#[track_caller]
+pub fn first_of(clients: &mut [Client]) -> (usize, String) {
+    for _ in 0..500 {
+        for (at, client) in clients.iter_mut().enumerate() {
+            if let Some(reply) = client.read(ms(10)) {
+                return (at, deliveries(&reply)[0].id.clone());
+            }
+        }
+    }
+    panic!("nobody delivers it");
+}
