@@ -312,6 +312,23 @@ impl Cluster {
             .collect()
     }
 
+    /// Has all peers compared with, each once it is reachable.
+    pub(crate) fn doubt_all(&mut self) {
+        self.peers.values_mut().for_each(|peer| peer.in_doubt = true);
+    }
+
+    /// Whether one that is to be compared with is reachable now. It is told once.
+    pub(crate) fn take_doubts(&mut self, now: Now, timeout_ms: u64) -> bool {
+        let mut any = false;
+        for peer in self.peers.values_mut() {
+            if peer.in_doubt && peer.is_reachable(now, timeout_ms) {
+                peer.in_doubt = false;
+                any = true;
+            }
+        }
+        any
+    }
+
     /// Looks who is reachable; whether a node is that was not at the last look.
     pub(crate) fn note_reachable(&mut self, now: Now, timeout_ms: u64) -> bool {
         let mut returned = false;

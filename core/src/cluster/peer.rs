@@ -78,6 +78,8 @@ pub struct Peer {
     pub inbound: (u64, u64),
     /// Whether it was reachable at the last look.
     pub(crate) was_reachable: bool,
+    /// Whether its copies and this node's are to be compared once it is reachable.
+    pub(crate) in_doubt: bool,
     /// When it was found to be reachable, monotonic ms.
     pub(crate) reachable_since: u64,
     /// When the heartbeat that is not answered yet was sent, monotonic ms.
@@ -109,6 +111,7 @@ impl Peer {
             inbound: (0, 0),
             was_reachable: false,
             reachable_since: 0,
+            in_doubt: false,
             beat_sent_at: None,
             unclean_start: 0,
             round_trip_ms: 0,

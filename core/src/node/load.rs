@@ -268,7 +268,7 @@ impl Node {
         self.resume_copies(now);
         if completeness == Completeness::MayLackDeliveries {
             self.vigil.unclean_start = self.incarnation;
-            self.compare_copies(now);
+            self.cluster.doubt_all();
         }
         if completeness == Completeness::Complete || self.settings.deliver_after_crash {
             return;

@@ -321,9 +321,7 @@ impl Node {
                 peer.round_trip_ms = now.mono_ms.saturating_sub(sent);
             }
         }
-        if doubtful && beat.unclean_start == from.incarnation {
-            self.compare_copies(now);
-        }
+        peer.in_doubt |= doubtful && beat.unclean_start == from.incarnation;
         let Some(answers) = answers else {
             return;
         };

@@ -116,6 +116,9 @@ impl Node {
         self.notice_standstill(now);
         let timeout = self.settings.node_timeout_ms;
         let returned = self.cluster.note_reachable(now, timeout);
+        if self.cluster.take_doubts(now, timeout) {
+            self.compare_copies(now);
+        }
         if returned || self.vigil.changes != self.cluster.changes() {
             self.vigil.changes = self.cluster.changes();
             self.vigil.look_at_all();
