@@ -222,7 +222,6 @@ fn lose_the_end(server: &Server) {
 }
 
 #[test]
-#[ignore = "after an unclean stop the copies there are not asked about yet"]
 fn a_node_that_lost_the_end_of_its_append_only_file_gets_what_it_lacks() {
     let mut cluster = Cluster::start(3, Options::new().persistence(Persistence::Aof));
     let mut c = cluster[0].client();
