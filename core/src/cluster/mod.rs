@@ -314,7 +314,9 @@ impl Cluster {
 
     /// Has all peers compared with, each once it is reachable.
     pub(crate) fn doubt_all(&mut self) {
-        self.peers.values_mut().for_each(|peer| peer.in_doubt = true);
+        self.peers
+            .values_mut()
+            .for_each(|peer| peer.in_doubt = true);
     }
 
     /// Whether one that is to be compared with is reachable now. It is told once.

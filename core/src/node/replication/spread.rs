@@ -15,6 +15,8 @@ use crate::node::Node;
 use rand::RngCore;
 use smallvec::SmallVec;
 
+/// One more node is tried this soon where a producer waits.
+const EARLY_MS: u64 = 250;
 /// Waits before making copies are repeated double up to this.
 const LONGEST_WAIT_MS: u64 = 30_000;
 /// Another node makes up for lost copies when nothing was heard for this long of
@@ -86,8 +88,12 @@ impl Node {
         let copies = self.copies.insert(copies)?;
         self.jobs[key].copies = copies;
         self.send_copies(key, false, now, fx);
-        let again = now.after(self.first_wait());
-        self.copies.schedule(copies, Duty::Spread, again);
+        let wait = if waiter.is_some() {
+            self.patience(EARLY_MS)
+        } else {
+            self.first_wait()
+        };
+        self.copies.schedule(copies, Duty::Spread, now.after(wait));
         self.set_short(copies, true);
         Ok(waiter)
     }
@@ -95,17 +101,27 @@ impl Node {
     /// How long to wait for an answer before asking again: the slowest link sets
     /// it.
     fn first_wait(&self) -> u64 {
+        self.patience(FIRST_WAIT_MS)
+    }
+
+    /// At least so long, and longer than answers have taken of late.
+    fn patience(&self, least: u64) -> u64 {
         let slow = |peer: &Peer| peer.round_trip_ms.max(peer.copy_ms);
         let slowest = self.cluster.peers().map(slow).max();
         let wait = slowest.unwrap_or(0).saturating_mul(3);
-        wait.clamp(FIRST_WAIT_MS, LONGEST_WAIT_MS)
+        wait.clamp(least, LONGEST_WAIT_MS)
     }
 
     /// Sends the job to all that may hold a copy and have not confirmed it.
     fn send_copies(&mut self, key: u32, gated: bool, now: Now, fx: &mut Effects) {
         let copies = &self.copies[self.jobs[key].copies];
+        let all: SmallVec<[Holder; 8]> = copies.holders.unconfirmed().collect();
+        self.send_copies_to(key, &all, gated, now, fx);
+    }
+
+    fn send_copies_to(&mut self, key: u32, to: &[Holder], gated: bool, now: Now, fx: &mut Effects) {
         let mut peers: SmallVec<[PeerKey; 8]> = SmallVec::new();
-        for holder in copies.holders.unconfirmed() {
+        for &holder in to {
             if let Standing::Reachable(peer) = self.standing(holder, now) {
                 peers.push(peer);
             }
@@ -144,7 +160,7 @@ impl Node {
     /// How long a node takes for a copy that is sent once.
     fn note_copy_time(&mut self, copies: u32, talk: &Talk<'_, '_>) {
         let copies = &self.copies[copies];
-        let sent_once = copies.tries == 0 && copies.heard_at > 0;
+        let sent_once = copies.tries == 0 && copies.heard_at > 0 && !copies.grown;
         if copies.duty == Duty::Spread && sent_once {
             let took = talk.now.mono_ms.saturating_sub(copies.heard_at);
             if let Some(peer) = self.cluster.by_key_mut(talk.with) {
@@ -371,6 +387,7 @@ impl Node {
         let due = copies.heard_at.saturating_add(wait);
         if copies.tries == 0 && now.mono_ms < due {
             self.copies.schedule(copies_key, Duty::Spread, due);
+            self.try_another(key, now, fx);
             return;
         }
         copies.tries = copies.tries.saturating_add(1);
@@ -390,6 +407,23 @@ impl Node {
         let one_more = usize::from(self.missing(key, now) > 0);
         let added = self.pick(one_more, &known, now);
         self.name_new(key, &added, now, fx);
+    }
+
+    /// A producer waits, and a node that hangs is not known to hang yet: one more node
+    /// gets a copy, once. Those that were sent one are left in peace.
+    fn try_another(&mut self, key: u32, now: Now, fx: &mut Effects) {
+        let copies = &self.copies[self.jobs[key].copies];
+        if copies.adder.is_none() || copies.grown {
+            return;
+        }
+        let known: SmallVec<[Holder; 8]> = copies.holders.iter().collect();
+        let added = self.pick(1, &known, now);
+        for &holder in &added {
+            let copies = &mut self.copies[self.jobs[key].copies];
+            copies.grown |= copies.holders.add(holder);
+            self.record_holders(key, fx);
+        }
+        self.send_copies_to(key, &added, true, now, fx);
     }
 
     /// It is time to make up for lost copies, unless another node does.
