@@ -250,7 +250,13 @@ pub enum Message<'a> {
     },
     /// YOURJOBS: a job for the receiver to deliver. Answered with `GotYourJob`,
     /// `NotTaken`, `SetAck` or `NeedBody`.
-    YourJob(CopyImage<'a>),
+    YourJob {
+        /// Grows with each job that the speaker gives away: one that comes twice is
+        /// taken once.
+        serial: u64,
+        /// The job.
+        copy: CopyImage<'a>,
+    },
     /// GOTJOBS: the job is the speaker's now.
     GotYourJob {
         /// Which.
@@ -307,7 +313,7 @@ impl Message<'_> {
     /// The job that the message is about.
     pub fn job(&self) -> Option<&JobId> {
         match self {
-            Message::ReplJob(copy) | Message::YourJob(copy) => Some(&copy.id),
+            Message::ReplJob(copy) | Message::YourJob { copy, .. } => Some(&copy.id),
             Message::GotJob { id }
             | Message::NotKept { id }
             | Message::GotYourJob { id, .. }

@@ -76,6 +76,8 @@ pub struct Peer {
     pub known_since: Option<u64>,
     /// The newest connection from it: its incarnation and connection number.
     pub inbound: (u64, u64),
+    /// The last job that it gave to this node: its incarnation and serial number.
+    pub(crate) last_given: (u64, u64),
     /// Whether it was reachable at the last look.
     pub(crate) was_reachable: bool,
     /// Whether its copies and this node's are to be compared once it is reachable.
@@ -109,6 +111,7 @@ impl Peer {
             hears_us: false,
             known_since: None,
             inbound: (0, 0),
+            last_given: (0, 0),
             was_reachable: false,
             reachable_since: 0,
             in_doubt: false,

@@ -305,7 +305,7 @@ impl Node {
         self.ready.clear();
         self.disposable.clear();
         self.vigil.under_replicated = 0;
-        self.federation = Federation::default();
+        self.federation = std::mem::take(&mut self.federation).emptied();
         // Waiters hold keys of queues that are gone now: both callers have
         // answered them, and on a replica, which takes the record of a flush,
         // nobody waits.

@@ -52,9 +52,27 @@ impl Node {
         let list = self.holder_list(key);
         let mut image = self.copy_image(key, &list, now);
         image.body = image.body.filter(|_| !holds);
-        fx.send_gated(to, encode_message(&Message::YourJob(image)));
+        let serial = self.federation.given + 1;
+        let message = encode_message(&Message::YourJob {
+            serial,
+            copy: image,
+        });
+        self.federation.given = serial;
+        fx.send_gated(to, message);
         self.stats.handed_over += 1;
         true
+    }
+
+    /// Whether this is no later a job than one that the same speaker gave before. An
+    /// at-most-once job that came twice would be delivered twice.
+    pub(in crate::node) fn came_before(&mut self, serial: u64, talk: &Talk<'_, '_>) -> bool {
+        let Some(peer) = self.cluster.by_key_mut(talk.with) else {
+            return true;
+        };
+        let given = (peer.inbound.0, serial);
+        let came_before = given <= peer.last_given;
+        peer.last_given = peer.last_given.max(given);
+        came_before
     }
 
     /// YOURJOBS.

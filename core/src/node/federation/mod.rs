@@ -40,12 +40,23 @@ pub struct Federation {
     repeat_at: u64,
     repeat_from: Option<u32>,
     serial: u64,
+    /// Jobs given to others so far.
+    given: u64,
 }
 
 impl Federation {
     /// Whether there is something to do at once.
     pub fn has_work(&self) -> bool {
         !self.wanting.is_empty() || !self.giving.is_empty() || self.repeat_from.is_some()
+    }
+
+    /// Without queues. Numbers go on: others remember them.
+    pub fn emptied(self) -> Federation {
+        Federation {
+            serial: self.serial,
+            given: self.given,
+            ..Federation::default()
+        }
     }
 
     /// Requests are repeated soon: there is a node that does not know them.

@@ -267,6 +267,11 @@ impl Node {
             }
             _ => {}
         }
+        if let Message::YourJob { serial, .. } = message {
+            if self.came_before(serial, talk) {
+                return Ok(());
+            }
+        }
         // What follows is about live jobs.
         if self.answer_settled(&message, talk) {
             return Ok(());
@@ -297,7 +302,7 @@ impl Node {
                 Ok(())
             }
             Message::Postpone { id, ms, claim } => self.take_postpone(&id, ms, &claim, talk),
-            Message::YourJob(copy) => self.take_your_job(&copy, talk),
+            Message::YourJob { copy, .. } => self.take_your_job(&copy, talk),
             Message::GotYourJob { id, claim } => self.take_got_your_job(&id, &claim, talk),
             Message::NotTaken { id } => {
                 self.take_not_taken(&id, talk);
