@@ -183,12 +183,6 @@ impl Node {
         self.merge(copies_key, holders)?;
         self.pass_on(key, message, talk)?;
         self.bump(key, counter);
-        if counter == Bump::Nack && self.delivered_since(key, claim) {
-            let copies = &mut self.copies[copies_key];
-            copies.turn = copies.turn.max(claim.turn).saturating_add(1);
-            self.correct(key, talk);
-            return Ok(());
-        }
         let before = self.copies[copies_key].responsible;
         let order = self.believe(key, claim, talk)?;
         let names_me = claim.responsible == Some(self.holders.pair(self.own));
@@ -210,17 +204,6 @@ impl Node {
             self.move_job(key, State::Active, later);
         }
         Ok(())
-    }
-
-    /// Whether a delivery runs here that the speaker has not heard of: what a consumer
-    /// of an earlier one gives back does not end it.
-    fn delivered_since(&self, key: u32, claim: &Claim) -> bool {
-        let job = &self.jobs[key];
-        let Some(copies) = self.copies.get(job.copies) else {
-            return false;
-        };
-        let runs = job.state == State::Active && copies.own_deadline;
-        runs && copies.responsible == Some(self.own) && job.attempt > claim.attempt
     }
 
     fn bump(&mut self, key: u32, counter: Bump) {
