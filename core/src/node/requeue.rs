@@ -47,7 +47,9 @@ impl Node {
             let job = &self.jobs[key];
             let paused = self.queues[job.queue].pause.input;
             let active = matches!(job.state, State::Active | State::Delayed);
-            if !active || paused || !job.may_be_queued() {
+            // One on its way to another node is queued, there.
+            let is_queued = !active || self.is_handed(key);
+            if is_queued || paused || !job.may_be_queued() {
                 continue;
             }
             self.take_turn(key);

@@ -3,7 +3,7 @@
 //! is checked, and what clients saw is checked against the promises. In the end
 //! everything heals, and the nodes must be one cluster, and quiet.
 //!
-//!     make sim                a few hundred seeds from a random start
+//!     make sim                2,000 seeds from a random start
 //!     make sim SEEDS=20000    that many
 //!     make sim SEED=123       one seed again
 //!     make sim SEED=123 SEEDS=10    that one and the nine after it
@@ -44,7 +44,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use world::World;
 
 /// How many seeds, where nothing is said.
-const DEFAULT_SEEDS: u64 = 300;
+const DEFAULT_SEEDS: u64 = 2_000;
 
 /// Runs one seed; the digest of all that happened, or a report.
 fn run(seed: u64) -> Result<u64, String> {

@@ -75,6 +75,12 @@ impl Node {
         came_before
     }
 
+    /// Whether a job is on its way to another node, which has not answered.
+    pub(in crate::node) fn is_handed(&self, key: u32) -> bool {
+        let copies = self.copies.get(self.jobs[key].copies);
+        copies.is_some_and(|copies| copies.handed.is_some())
+    }
+
     /// YOURJOBS.
     pub(in crate::node) fn take_your_job(
         &mut self,
