@@ -310,6 +310,17 @@ impl JobIdList {
 }
 
 impl Message<'_> {
+    /// Whether one that says this about a job has it.
+    pub fn speaker_holds_it(&self) -> bool {
+        !matches!(
+            self,
+            Message::NotKept { .. }
+                | Message::NotTaken { .. }
+                | Message::NeedBody { .. }
+                | Message::Unknown { .. }
+        )
+    }
+
     /// The job that the message is about.
     pub fn job(&self) -> Option<&JobId> {
         match self {

@@ -403,24 +403,12 @@ impl Node {
 
     /// A node that has, or had, a copy of an acknowledged job has come up: it has to
     /// confirm as well.
-    pub(super) fn name_to_collection(
-        &mut self,
-        key: u32,
-        message: &Message<'_>,
-        talk: &mut Talk<'_, '_>,
-    ) {
+    pub(super) fn name_to_collection(&mut self, key: u32, holds: bool, talk: &mut Talk<'_, '_>) {
         let Ok(copies_key) = self.copies_of(key) else {
             return;
         };
         let copies = &mut self.copies[copies_key];
-        let without = matches!(
-            message,
-            Message::NotKept { .. }
-                | Message::NotTaken { .. }
-                | Message::NeedBody { .. }
-                | Message::Unknown { .. }
-        );
-        if without {
+        if !holds {
             if copies.holders.contains(talk.from) {
                 copies.holders.confirm(talk.from);
             }

@@ -118,7 +118,7 @@ impl Node {
         }
         let (mut missing, mut not_mine) = (Vec::new(), Vec::new());
         for id in ids.iter() {
-            if self.answer_settled(&Message::Unknown { id }, talk) {
+            if self.answer_settled(&id, true, talk) {
                 continue;
             }
             let Some(key) = self.live(&id) else {

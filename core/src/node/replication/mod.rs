@@ -273,8 +273,10 @@ impl Node {
             }
         }
         // What follows is about live jobs.
-        if self.answer_settled(&message, talk) {
-            return Ok(());
+        if let Some(id) = message.job() {
+            if self.answer_settled(id, message.speaker_holds_it(), talk) {
+                return Ok(());
+            }
         }
         match message {
             Message::ReplJob(copy) => self.take_copy(&copy, talk),
@@ -318,11 +320,9 @@ impl Node {
         }
     }
 
-    /// A message about a job that is settled here is answered with that.
-    fn answer_settled(&mut self, message: &Message<'_>, talk: &mut Talk<'_, '_>) -> bool {
-        let Some(id) = message.job() else {
-            return false;
-        };
+    /// A message about a job that is settled here is answered with that. `holds` says
+    /// whether the speaker has the job.
+    fn answer_settled(&mut self, id: &JobId, holds: bool, talk: &mut Talk<'_, '_>) -> bool {
         let here = self.jobs.find(id);
         let acked = here.is_some_and(|key| self.jobs[key].is_acked());
         let gone = here.is_none() && (self.settled.contains(id) || self.acks.find(id).is_some());
@@ -330,7 +330,7 @@ impl Node {
             return false;
         }
         if let (true, Some(key)) = (acked, here) {
-            self.name_to_collection(key, message, talk);
+            self.name_to_collection(key, holds, talk);
             let list = self.holder_list(key);
             talk.answer(&Message::SetAck {
                 id: *id,

@@ -1,6 +1,7 @@
 //! Tests of the node, one file per concern, and what they share.
 
 mod add;
+mod copies;
 mod get;
 mod load;
 mod queues;

@@ -1,0 +1,96 @@
+//! What a node makes of messages about jobs that others may hold.
+
+use super::*;
+use crate::holders::{Pair, Pairs};
+use crate::message::{
+    encode_header, encode_message, read_answer, Header, JobIds, Message, Speaker,
+};
+use crate::record::{CopiesImage, JobImage, Record, RecordBatch, StateImage};
+
+const OTHER: Pair = Pair {
+    id: [7; 20],
+    epoch: 7,
+};
+
+fn pairs(pairs: &[Pair]) -> Vec<u8> {
+    let bytes = |pair: &Pair| [&pair.id[..], &pair.epoch.to_le_bytes()].concat();
+    pairs.iter().flat_map(bytes).collect()
+}
+
+/// A node that keeps the acknowledgement of a job of which `OTHER` has a copy.
+fn with_acked_job(id: JobId) -> Kit {
+    let mut kit = Kit::new();
+    let own = Pair::from(kit.node.identity());
+    let list = pairs(&[own, OTHER]);
+    let mut batch = RecordBatch::default();
+    batch.push(&Record::Job(JobImage {
+        id,
+        queue: b"q",
+        body: b"",
+        ctime: 1,
+        expire_at: START.wall_ms + 86_400_000,
+        requeue_at: 0,
+        replicate: 2,
+        sync: 2,
+        ttl: 86_400_000,
+        delay: 0,
+        retry: 1_000,
+        state: StateImage::Acked,
+        attempt: 1,
+        nacks: 0,
+        additional_deliveries: 0,
+        withheld: false,
+        copies: Some(CopiesImage {
+            holders: Pairs::new(&list, 1),
+            turn: 1,
+            responsible: Some(own),
+        }),
+    }));
+    kit.node.apply(START, batch.bytes()).expect("a good record");
+    kit
+}
+
+/// What `OTHER` is answered.
+fn say(kit: &mut Kit, message: &Message<'_>) -> Vec<u8> {
+    let me = kit.node.identity().id;
+    let mut frame = encode_header(&Header {
+        from: Speaker {
+            id: OTHER.id,
+            epoch: OTHER.epoch,
+            term: 0,
+            incarnation: 1,
+            port: 7711,
+        },
+        to: Some(me),
+        connection: 1,
+    });
+    frame.extend(encode_message(message));
+    let answer = kit.call(|node, now, fx| node.handle_frame(now, &frame, "other", fx));
+    answer.expect("the frame is taken")
+}
+
+fn confirmed(kit: &Kit, id: JobId) -> Vec<String> {
+    let view = kit.view(id);
+    kit.node.holders(view.job, true)
+}
+
+#[test]
+fn one_that_asks_about_its_copy_has_not_confirmed_the_acknowledgement() {
+    let id = unknown_id();
+    let mut kit = with_acked_job(id);
+    let (ids, none) = (JobIds::encode(&[id]), JobIds::encode(&[]));
+    let answer = say(
+        &mut kit,
+        &Message::Have {
+            ids: ids.ids(),
+            mine: none.ids(),
+        },
+    );
+    let (_, mut messages) = read_answer(&answer).expect("an answer");
+    let told = messages.next().expect("a message").expect("a good one");
+    assert!(matches!(told, Message::SetAck { id: about, .. } if about == id));
+    assert_eq!(confirmed(&kit, id), [kit.node.identity().hex()]);
+    // One that says that it lacks the job has nothing to confirm any more.
+    say(&mut kit, &Message::Unknown { id });
+    assert_eq!(confirmed(&kit, id).len(), 2);
+}
