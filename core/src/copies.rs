@@ -7,6 +7,7 @@ use crate::clock::{Now, NEVER};
 use crate::collections::{Full, Poll, Slab, Timed, TimerLinks, Wheel, NIL};
 use crate::effects::WaiterId;
 use crate::holders::{Holder, HolderSet};
+use crate::tables::free_some;
 use smallvec::SmallVec;
 use std::ops::{Index, IndexMut};
 
@@ -216,13 +217,7 @@ impl CopiesTable {
 
     /// Frees up to `max` of a table that is no longer used; whether none is left.
     pub fn free_some(&mut self, max: usize) -> bool {
-        for _ in 0..max {
-            match self.slab.next_occupied(0) {
-                Some(key) => self.slab.remove(key),
-                None => return true,
-            };
-        }
-        self.slab.is_empty()
+        free_some(&mut self.slab, max)
     }
 }
 

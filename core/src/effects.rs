@@ -71,6 +71,15 @@ pub enum BusAction {
     },
 }
 
+/// When a message may leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gate {
+    /// At once.
+    Open,
+    /// Once the records of this turn are written: it rests on them.
+    Written,
+}
+
 /// A change that is worth a line in the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News {
@@ -112,12 +121,32 @@ impl Effects {
         self.send_encoded(to, encode_message(message));
     }
 
-    pub(crate) fn send_encoded(&mut self, to: PeerKey, message: Vec<u8>) {
+    fn send_encoded(&mut self, to: PeerKey, message: Vec<u8>) {
         self.bus.push(BusAction::Send {
             to,
             message,
             gated: false,
         });
+    }
+
+    /// Sends one message to several nodes; it is encoded once.
+    pub(crate) fn send_to(
+        &mut self,
+        peers: impl IntoIterator<Item = PeerKey>,
+        message: &Message<'_>,
+        gate: Gate,
+    ) {
+        let mut peers = peers.into_iter().peekable();
+        if peers.peek().is_none() {
+            return;
+        }
+        let bytes = encode_message(message);
+        for peer in peers {
+            match gate {
+                Gate::Open => self.send_encoded(peer, bytes.clone()),
+                Gate::Written => self.send_gated(peer, bytes.clone()),
+            }
+        }
     }
 
     pub(crate) fn send_gated(&mut self, to: PeerKey, message: Vec<u8>) {

@@ -281,7 +281,8 @@ impl IndexMut<u32> for QueueTable {
     }
 }
 
-fn free_some<T>(slab: &mut Slab<T>, max: usize) -> bool {
+/// Frees up to `max` items of a slab that is no longer used; whether none is left.
+pub(crate) fn free_some<T>(slab: &mut Slab<T>, max: usize) -> bool {
     for _ in 0..max {
         match slab.next_occupied(0) {
             Some(key) => slab.remove(key),

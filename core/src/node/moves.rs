@@ -6,6 +6,7 @@ use crate::clock::{Now, NEVER};
 use crate::collections::Full;
 use crate::copies::NO_COPIES;
 use crate::job::{Job, State};
+use crate::span::Span;
 use rand::RngCore;
 
 /// The largest random addition to a requeue deadline.
@@ -101,7 +102,12 @@ impl Node {
 
     /// When a job that is delivered or postponed now comes back.
     pub(super) fn retry_deadline(&mut self, key: u32, now: Now) -> u64 {
-        let retry = self.jobs[key].options.retry.ms();
+        self.deadline_after(self.jobs[key].options.retry, now)
+    }
+
+    /// The same for a job that is not in the table yet.
+    pub(super) fn deadline_after(&mut self, retry: Span, now: Now) -> u64 {
+        let retry = retry.ms();
         if retry == 0 {
             return NEVER;
         }

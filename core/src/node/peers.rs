@@ -6,7 +6,7 @@ use super::Node;
 use crate::clock::Now;
 use crate::cluster::{is_host, Change, Cluster, Contact, LinkState, Peer, PeerKey, Refusal};
 use crate::collections::Full;
-use crate::effects::{BusAction, Effects, News};
+use crate::effects::{BusAction, Effects, Gate, News};
 use crate::holders::Pair;
 use crate::job_id::hex_text;
 use crate::message::{
@@ -501,10 +501,8 @@ impl Node {
     /// Tells all nodes that can be told. What is told rests on a record of this
     /// turn, so it waits until that is written.
     pub(super) fn tell_all(&self, message: &Message<'_>, fx: &mut Effects) {
-        let bytes = encode_message(message);
-        for peer in self.cluster.peers().filter(|peer| peer.link.is_up()) {
-            fx.send_gated(peer.key, bytes.clone());
-        }
+        let linked = self.cluster.peers().filter(|peer| peer.link.is_up());
+        fx.send_to(linked.map(|peer| peer.key), message, Gate::Written);
     }
 }
 

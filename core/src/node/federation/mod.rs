@@ -14,10 +14,9 @@ use super::replication::Talk;
 use super::Node;
 use crate::clock::Now;
 use crate::cluster::PeerKey;
-use crate::effects::Effects;
-use crate::message::{encode_message, Message};
+use crate::effects::{Effects, Gate};
+use crate::message::Message;
 use crate::queue::Request;
-use smallvec::SmallVec;
 use std::collections::{BTreeSet, VecDeque};
 
 /// How often a request that stands is repeated.
@@ -156,15 +155,12 @@ impl Node {
             self.federation.asking.insert(queue);
         }
         self.federation.serial += 1;
-        let message = encode_message(&Message::NeedJobs {
+        let message = Message::NeedJobs {
             queue: &self.queues[queue].name,
             count: count as u32,
             serial: self.federation.serial,
-        });
-        let reachable: SmallVec<[PeerKey; 8]> = self.reachable_peers(now).collect();
-        for peer in reachable {
-            fx.send_encoded(peer, message.clone());
-        }
+        };
+        fx.send_to(self.reachable_peers(now), &message, Gate::Open);
     }
 
     /// NEEDJOBS.

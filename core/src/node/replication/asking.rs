@@ -5,11 +5,11 @@
 use super::{Standing, Talk};
 use crate::clock::{Now, NEVER};
 use crate::copies::Asking;
-use crate::effects::Effects;
+use crate::effects::{Effects, Gate};
 use crate::holders::{Holder, HolderSet, Pairs};
 use crate::job::State;
 use crate::job_id::JobId;
-use crate::message::{Bump, Claim, Message};
+use crate::message::{Claim, Message};
 use crate::node::Node;
 use smallvec::SmallVec;
 
@@ -61,8 +61,7 @@ impl Node {
             return true;
         }
         let elsewhere = copies.responsible.filter(|_| !own);
-        let answers = |holder| matches!(self.standing(holder, now), Standing::Reachable(_));
-        if elsewhere.is_some_and(answers) {
+        if elsewhere.is_some_and(|holder| self.reach(holder, now).is_some()) {
             let later = self.retry_deadline(key, now);
             self.move_job(key, State::Active, later);
             return false;
@@ -75,17 +74,9 @@ impl Node {
     /// it may at once, since nobody is there to be asked.
     pub(in crate::node) fn ask(&mut self, key: u32, lead: u64, now: Now, fx: &mut Effects) -> bool {
         let grace = self.vigil.grace_until(self.settings.node_timeout_ms);
-        let fresh = self.must_ask(key, now) && now.mono_ms < grace;
-        let unanswered: SmallVec<[Holder; 4]> = {
-            let copies = &self.copies[self.jobs[key].copies];
-            let all = copies.holders.iter();
-            all.filter(|holder| match self.standing(*holder, now) {
-                Standing::Own | Standing::Gone => false,
-                Standing::Reachable(_) => true,
-                Standing::Unreachable => fresh,
-            })
-            .collect()
-        };
+        let fresh = self.waits_for_absent(key, now);
+        let holders = self.copies[self.jobs[key].copies].holders.iter();
+        let unanswered = self.to_wait_for(key, holders, now);
         if unanswered.is_empty() {
             return true;
         }
@@ -107,16 +98,32 @@ impl Node {
         false
     }
 
-    /// Who of those that were asked has not answered and is still to be waited for.
-    fn still_unanswered(&self, key: u32, asking: &Asking, now: Now) -> SmallVec<[Holder; 4]> {
-        let fresh = self.must_ask(key, now)
-            && now.mono_ms < self.vigil.grace_until(self.settings.node_timeout_ms);
+    /// Whether others that are not up yet are waited for too: this node has just come
+    /// back itself.
+    fn waits_for_absent(&self, key: u32, now: Now) -> bool {
+        let grace = self.vigil.grace_until(self.settings.node_timeout_ms);
+        self.must_ask(key, now) && now.mono_ms < grace
+    }
+
+    /// Whose answers about a job are waited for, of those.
+    fn to_wait_for(
+        &self,
+        key: u32,
+        of: impl Iterator<Item = Holder>,
+        now: Now,
+    ) -> SmallVec<[Holder; 4]> {
+        let absent = self.waits_for_absent(key, now);
         let waits = |holder: &Holder| match self.standing(*holder, now) {
             Standing::Own | Standing::Gone => false,
             Standing::Reachable(_) => true,
-            Standing::Unreachable => fresh,
+            Standing::Unreachable => absent,
         };
-        asking.unanswered.iter().copied().filter(waits).collect()
+        of.filter(waits).collect()
+    }
+
+    /// Who of those that were asked has not answered and is still to be waited for.
+    fn still_unanswered(&self, key: u32, asking: &Asking, now: Now) -> SmallVec<[Holder; 4]> {
+        self.to_wait_for(key, asking.unanswered.iter().copied(), now)
     }
 
     /// The time has come, and some have not answered.
@@ -130,18 +137,15 @@ impl Node {
         self.move_job(key, State::Active, look);
     }
 
-    fn send_will_queue(&mut self, key: u32, to: &[Holder], now: Now, fx: &mut Effects) {
+    fn send_will_queue(&self, key: u32, to: &[Holder], now: Now, fx: &mut Effects) {
         let list = self.holder_list(key);
         let message = Message::WillQueue {
             id: self.jobs[key].id,
             claim: self.claim(key),
             holders: list.pairs(),
         };
-        for holder in to {
-            if let Standing::Reachable(peer) = self.standing(*holder, now) {
-                fx.send(peer, &message);
-            }
-        }
+        let peers = to.iter().filter_map(|holder| self.reach(*holder, now));
+        fx.send_to(peers, &message, Gate::Open);
     }
 
     /// Holders came to be known while a question is open: they are asked as well.
@@ -170,8 +174,7 @@ impl Node {
         pairs: Pairs<'_>,
         talk: &mut Talk<'_, '_>,
     ) -> Result<(), String> {
-        let Some(key) = self.live(id) else {
-            talk.answer(&Message::Unknown { id: *id });
+        let Some(key) = self.live_or_deny(id, talk) else {
             return Ok(());
         };
         let copies_key = self.copies_of(key)?;
@@ -191,14 +194,7 @@ impl Node {
         }
         let own = self.claim(key);
         if self.jobs[key].state == State::Queued {
-            let list = self.holder_list(key);
-            talk.answer(&Message::Queued {
-                id: *id,
-                counter: Bump::None,
-                ms: 0,
-                claim: own,
-                holders: list.pairs(),
-            });
+            self.correct(key, talk);
         } else if let Some(ms) = self.objection(key, attempt, claim, talk) {
             talk.answer(&Message::Postpone {
                 id: *id,
@@ -250,7 +246,7 @@ impl Node {
         let other = copies
             .responsible
             .filter(|holder| *holder != talk.from && *holder != self.own)?;
-        let reached = matches!(self.standing(other, now), Standing::Reachable(_));
+        let reached = self.reach(other, now).is_some();
         (reached && copies.turn > claim.turn).then(|| job.options.retry.ms().min(POSTPONE_MS))
     }
 
@@ -263,12 +259,12 @@ impl Node {
             if copies.asking.is_some() {
                 copies.turn = copies.turn.max(turn);
             }
-            self.answered(key, talk.from, talk.now, talk.fx);
+            self.answered(key, talk.from, talk.now);
         }
     }
 
     /// A holder has answered the question; the last answer lets the job go.
-    pub(super) fn answered(&mut self, key: u32, from: Holder, now: Now, fx: &mut Effects) {
+    pub(super) fn answered(&mut self, key: u32, from: Holder, now: Now) {
         let Some(copies) = self.copies.get_mut(self.jobs[key].copies) else {
             return;
         };
@@ -281,7 +277,6 @@ impl Node {
         if self.still_unanswered(key, &asking, now).is_empty() {
             // By the timer, also when the time has come: it knows all the rules.
             self.move_job(key, State::Active, due.max(now.mono_ms));
-            let _ = fx;
         }
     }
 

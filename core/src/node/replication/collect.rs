@@ -1,15 +1,15 @@
 //! Acknowledgements: spread to every node that may hold the job, kept until each has
 //! confirmed, and then dropped everywhere.
 
-use super::{Standing, Talk, FIRST_WAIT_MS};
+use super::{doubled, Standing, Talk, FIRST_WAIT_MS};
 use crate::clock::{Now, NEVER};
 use crate::cluster::PeerKey;
 use crate::copies::Duty;
-use crate::effects::{Answer, Effects};
+use crate::effects::{Answer, Effects, Gate};
 use crate::holders::{Holder, Pairs};
 use crate::job::State;
 use crate::job_id::JobId;
-use crate::message::{encode_message, Message};
+use crate::message::Message;
 use crate::node::Node;
 use crate::record::Record;
 use rand::RngCore;
@@ -27,7 +27,7 @@ const KEPT_MS: u64 = 60_000;
 const LONGEST_TTL_FIELD: u16 = u16::MAX - 1;
 
 fn wait_after(tries: u8) -> u64 {
-    (FIRST_WAIT_MS << tries.min(16)).min(LONGEST_WAIT_MS)
+    doubled(FIRST_WAIT_MS, tries, LONGEST_WAIT_MS)
 }
 
 impl Node {
@@ -98,18 +98,15 @@ impl Node {
             return;
         }
         let list = self.holder_list(key);
-        let message = encode_message(&Message::SetAck {
+        let message = Message::SetAck {
             id: self.jobs[key].id,
             attempt: self.jobs[key].attempt,
             dummy: false,
             holders: list.pairs(),
-        });
-        let copies = &self.copies[copies_key];
-        for holder in copies.holders.unconfirmed() {
-            if let Standing::Reachable(peer) = self.standing(holder, now) {
-                fx.send_encoded(peer, message.clone());
-            }
-        }
+        };
+        let unconfirmed = self.copies[copies_key].holders.unconfirmed();
+        let peers = unconfirmed.filter_map(|holder| self.reach(holder, now));
+        fx.send_to(peers, &message, Gate::Open);
         let copies = &mut self.copies[copies_key];
         let wait = wait_after(copies.tries);
         copies.tries = copies.tries.saturating_add(1);
@@ -129,11 +126,7 @@ impl Node {
         if gone.is_empty() {
             return;
         }
-        let peers: SmallVec<[PeerKey; 8]> = self.cluster.peers().map(|peer| peer.key).collect();
-        let present: SmallVec<[Holder; 8]> = peers
-            .into_iter()
-            .filter_map(|peer| self.holder_of(peer))
-            .collect();
+        let present = self.present();
         let copies = &mut self.copies[self.jobs[key].copies];
         for holder in gone {
             copies.holders.remove(holder);
@@ -146,7 +139,7 @@ impl Node {
     /// Everybody knows: the job is dropped here and at all others.
     fn end_collection(&mut self, key: u32, now: Now, fx: &mut Effects) {
         let id = self.jobs[key].id;
-        self.tell_others(key, now, &Message::DelJob { id }, true, fx);
+        self.tell_others(key, now, &Message::DelJob { id }, Gate::Written, fx);
         self.forget_settled(key, now, fx);
     }
 
@@ -271,14 +264,12 @@ impl Node {
 
     /// Whether every node of the table has said that it does not have the job.
     fn all_deny(&mut self, key: u32) -> bool {
-        let peers: SmallVec<[PeerKey; 8]> = self.cluster.peers().map(|peer| peer.key).collect();
-        let holders: SmallVec<[Option<Holder>; 8]> =
-            peers.into_iter().map(|peer| self.holder_of(peer)).collect();
+        let present = self.present();
         let Some(ack) = self.acks.get(key) else {
             return false;
         };
-        let denies = |holder: &Option<Holder>| holder.is_some_and(|one| ack.denied.contains(&one));
-        holders.iter().all(denies)
+        let all = present.len() == self.cluster.peers().count();
+        all && present.iter().all(|holder| ack.denied.contains(holder))
     }
 
     fn forget_dummy(&mut self, key: u32, fx: &mut Effects) {
@@ -294,7 +285,7 @@ impl Node {
                 // A FASTACK. Who has it by way of this node is unknown to the speaker.
                 self.answer_adder(key, Answer::Added, talk.fx);
                 let message = Message::DelJob { id: *id };
-                self.tell_others(key, talk.now, &message, true, talk.fx);
+                self.tell_others(key, talk.now, &message, Gate::Written, talk.fx);
             }
             self.forget_settled(key, talk.now, talk.fx);
             return;
@@ -343,15 +334,11 @@ impl Node {
         }
         let wait = wait_after(ack.tries);
         ack.tries = ack.tries.saturating_add(1);
-        let undecided = ack.collector.is_some();
-        if !undecided && self.all_deny(key) {
+        let (id, collector) = (ack.id, ack.collector);
+        if collector.is_none() && self.all_deny(key) {
             self.forget_dummy(key, fx);
             return;
         }
-        let Some(ack) = self.acks.get(key) else {
-            return;
-        };
-        let (id, collector) = (ack.id, ack.collector);
         let collector = match collector.map(|holder| self.standing(holder, now)) {
             Some(Standing::Gone) => None,
             Some(Standing::Reachable(peer)) => Some(peer),
@@ -372,32 +359,23 @@ impl Node {
     }
 
     fn send_dummy(&mut self, id: &JobId, only: Option<PeerKey>, now: Now, fx: &mut Effects) {
-        let message = encode_message(&Message::SetAck {
+        let message = Message::SetAck {
             id: *id,
             attempt: 0,
             dummy: true,
             holders: Pairs::NONE,
-        });
-        let reachable: SmallVec<[PeerKey; 8]> = self.reachable_peers(now).collect();
-        for peer in reachable {
-            if only.is_none_or(|only| only == peer) {
-                fx.send_encoded(peer, message.clone());
-            }
-        }
+        };
+        let asked = |peer: &PeerKey| only.is_none_or(|only| only == *peer);
+        let peers = self.reachable_peers(now).filter(asked);
+        fx.send_to(peers, &message, Gate::Open);
     }
 
     /// FASTACK: the others are told once.
     pub(in crate::node) fn tell_fast_ack(&mut self, id: JobId, now: Now, fx: &mut Effects) {
         let message = Message::DelJob { id };
         match self.jobs.find(&id) {
-            Some(key) => self.tell_others(key, now, &message, true, fx),
-            None => {
-                let bytes = encode_message(&message);
-                let reachable: SmallVec<[PeerKey; 8]> = self.reachable_peers(now).collect();
-                for peer in reachable {
-                    fx.send_gated(peer, bytes.clone());
-                }
-            }
+            Some(key) => self.tell_others(key, now, &message, Gate::Written, fx),
+            None => fx.send_to(self.reachable_peers(now), &message, Gate::Written),
         }
     }
 

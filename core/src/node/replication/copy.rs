@@ -108,18 +108,17 @@ impl Node {
         job.attempt = copy.claim.attempt;
         job.nacks = copy.nacks;
         job.additional_deliveries = copy.additional_deliveries;
-        let key = self.insert_job(job)?;
-        let begin = now.after(copy.delay_left_ms);
-        let requeue_at = self
-            .retry_deadline(key, now)
-            .saturating_add(begin - now.mono_ms);
-        self.move_job(key, State::Active, requeue_at);
         if options.retry.is_zero() {
             // It moves: there is no other copy.
-            self.move_job(key, State::Queued, NEVER);
+            job.state = State::Queued;
+            let key = self.insert_job(job)?;
             self.record_job(key, now, talk.fx);
             return Ok(());
         }
+        let begin = now.after(copy.delay_left_ms);
+        let deadline = self.deadline_after(options.retry, now);
+        job.requeue_at = deadline.saturating_add(begin - now.mono_ms);
+        let key = self.insert_job(job)?;
 
         let mut copies = Copies::new(key, self.own);
         copies.holders.add_all(&holders);

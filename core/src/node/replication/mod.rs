@@ -29,15 +29,22 @@ use super::Node;
 use crate::clock::Now;
 use crate::cluster::PeerKey;
 use crate::copies::{Copies, NO_COPIES};
-use crate::effects::Effects;
+use crate::effects::{Effects, Gate};
 use crate::holders::{Holder, HolderSet, Pair, PairList, Pairs, TooManyHolders};
 use crate::job::{Job, State};
 use crate::job_id::JobId;
 use crate::message::{encode_message, Claim, Message};
 use crate::record::{CopiesImage, Record};
+use smallvec::SmallVec;
 
 /// The first wait before something is repeated; later ones double.
 const FIRST_WAIT_MS: u64 = 1_000;
+
+/// How long to wait after something was done in vain `tries` times: twice as long each
+/// time, up to a limit.
+fn doubled(first_ms: u64, tries: u8, longest_ms: u64) -> u64 {
+    first_ms.saturating_mul(1 << tries.min(16)).min(longest_ms)
+}
 
 /// A message that is being handled: from whom, and where answers to it go.
 pub(super) struct Talk<'a, 'b> {
@@ -101,6 +108,14 @@ impl Node {
         }
     }
 
+    /// The node of a holder, if it answers.
+    fn reach(&self, holder: Holder, now: Now) -> Option<PeerKey> {
+        match self.standing(holder, now) {
+            Standing::Reachable(peer) => Some(peer),
+            _ => None,
+        }
+    }
+
     /// Whether a copy there counts: its node has the data still, and stays.
     fn counts(&self, holder: Holder, now: Now) -> bool {
         let pair = self.holders.pair(holder);
@@ -119,6 +134,24 @@ impl Node {
             epoch: peer.epoch,
         };
         self.holders.number(pair).ok()
+    }
+
+    /// The nodes of the table, among the holders. One that cannot be numbered any more
+    /// is left out.
+    fn present(&mut self) -> SmallVec<[Holder; 8]> {
+        let peers: SmallVec<[PeerKey; 8]> = self.cluster.peers().map(|peer| peer.key).collect();
+        let holders = peers.into_iter().filter_map(|peer| self.holder_of(peer));
+        holders.collect()
+    }
+
+    /// The live job of a message. A speaker that takes this node for a holder is told
+    /// that it is none.
+    fn live_or_deny(&self, id: &JobId, talk: &mut Talk<'_, '_>) -> Option<u32> {
+        let key = self.live(id);
+        if key.is_none() {
+            talk.answer(&Message::Unknown { id: *id });
+        }
+        key
     }
 
     /// A live job with what is known of its copies.
@@ -192,33 +225,14 @@ impl Node {
     }
 
     /// The other possible holders that can be told something now.
-    fn others(&self, key: u32, now: Now) -> Vec<PeerKey> {
-        let Some(copies) = self.copies.get(self.jobs[key].copies) else {
-            return Vec::new();
-        };
-        let reachable = |holder| match self.standing(holder, now) {
-            Standing::Reachable(peer) => Some(peer),
-            _ => None,
-        };
-        copies.holders.iter().filter_map(reachable).collect()
+    fn others(&self, key: u32, now: Now) -> impl Iterator<Item = PeerKey> + '_ {
+        let copies = self.copies.get(self.jobs[key].copies).into_iter();
+        let holders = copies.flat_map(|copies| copies.holders.iter());
+        holders.filter_map(move |holder| self.reach(holder, now))
     }
 
-    fn tell_others(
-        &self,
-        key: u32,
-        now: Now,
-        message: &Message<'_>,
-        gated: bool,
-        fx: &mut Effects,
-    ) {
-        let bytes = encode_message(message);
-        for peer in self.others(key, now) {
-            if gated {
-                fx.send_gated(peer, bytes.clone());
-            } else {
-                fx.send_encoded(peer, bytes.clone());
-            }
-        }
+    fn tell_others(&self, key: u32, now: Now, message: &Message<'_>, gate: Gate, fx: &mut Effects) {
+        fx.send_to(self.others(key, now), message, gate);
     }
 
     /// Adds holders that a peer knows; whether one of them was not known.

@@ -1,17 +1,18 @@
 //! Copies of a job: as many as were asked for, when it is added and whenever some
 //! are lost.
 
-use super::{Standing, Talk, FIRST_WAIT_MS};
+use super::{doubled, Talk, FIRST_WAIT_MS};
 use crate::clock::{Now, NEVER};
 use crate::cluster::{Peer, PeerKey};
 use crate::copies::{Copies, Duty};
-use crate::effects::{Answer, Effects, WaiterId};
+use crate::effects::{Answer, Effects, Gate, WaiterId};
 use crate::error::Error;
 use crate::holders::{Holder, Pairs};
 use crate::job::{Options, State};
 use crate::job_id::JobId;
-use crate::message::{encode_message, Message};
+use crate::message::Message;
 use crate::node::Node;
+use crate::tables::Waiter;
 use rand::RngCore;
 use smallvec::SmallVec;
 
@@ -81,13 +82,13 @@ impl Node {
                 ms => now.after(ms),
             };
             let id = self.jobs[key].id;
-            let wait = crate::tables::Waiter::for_copies(id, deadline);
+            let wait = Waiter::for_copies(id, deadline);
             copies.adder = Some(self.adders.insert(wait)?);
         }
         let waiter = copies.adder;
         let copies = self.copies.insert(copies)?;
         self.jobs[key].copies = copies;
-        self.send_copies(key, false, now, fx);
+        self.send_copies(key, Gate::Open, now, fx);
         let wait = if waiter.is_some() {
             self.patience(EARLY_MS)
         } else {
@@ -113,31 +114,23 @@ impl Node {
     }
 
     /// Sends the job to all that may hold a copy and have not confirmed it.
-    fn send_copies(&mut self, key: u32, gated: bool, now: Now, fx: &mut Effects) {
+    fn send_copies(&self, key: u32, gate: Gate, now: Now, fx: &mut Effects) {
         let copies = &self.copies[self.jobs[key].copies];
-        let all: SmallVec<[Holder; 8]> = copies.holders.unconfirmed().collect();
-        self.send_copies_to(key, &all, gated, now, fx);
+        self.send_copies_to(key, copies.holders.unconfirmed(), gate, now, fx);
     }
 
-    fn send_copies_to(&mut self, key: u32, to: &[Holder], gated: bool, now: Now, fx: &mut Effects) {
-        let mut peers: SmallVec<[PeerKey; 8]> = SmallVec::new();
-        for &holder in to {
-            if let Standing::Reachable(peer) = self.standing(holder, now) {
-                peers.push(peer);
-            }
-        }
-        if peers.is_empty() {
-            return;
-        }
+    fn send_copies_to(
+        &self,
+        key: u32,
+        to: impl Iterator<Item = Holder>,
+        gate: Gate,
+        now: Now,
+        fx: &mut Effects,
+    ) {
         let list = self.holder_list(key);
-        let bytes = encode_message(&Message::ReplJob(self.copy_image(key, &list, now)));
-        for peer in peers {
-            if gated {
-                fx.send_gated(peer, bytes.clone());
-            } else {
-                fx.send_encoded(peer, bytes.clone());
-            }
-        }
+        let message = Message::ReplJob(self.copy_image(key, &list, now));
+        let peers = to.filter_map(|holder| self.reach(holder, now));
+        fx.send_to(peers, &message, gate);
     }
 
     /// GOTJOB.
@@ -270,25 +263,31 @@ impl Node {
         let copies = &self.copies[self.jobs[key].copies];
         let mut known: SmallVec<[Holder; 8]> = copies.holders.iter().collect();
         known.extend_from_slice(without);
-        let pending = copies
-            .holders
-            .unconfirmed()
-            .filter(|holder| matches!(self.standing(*holder, now), Standing::Reachable(_)))
+        let unconfirmed = copies.holders.unconfirmed();
+        let pending = unconfirmed
+            .filter(|holder| self.reach(*holder, now).is_some())
             .count();
         let added = self.pick(missing.saturating_sub(pending), &known, now);
         self.name_new(key, &added, now, fx);
     }
 
     fn name_new(&mut self, key: u32, added: &[Holder], now: Now, fx: &mut Effects) {
-        if !added.is_empty() {
-            let copies = &mut self.copies[self.jobs[key].copies];
-            for holder in added {
-                copies.grown |= copies.holders.add(*holder);
-            }
-            // Who may hold it must be known before it can.
-            self.record_holders(key, fx);
+        let gate = self.name(key, added, fx);
+        self.send_copies(key, gate, now, fx);
+    }
+
+    /// Adds nodes to the possible holders. Who may hold a job must be known before it
+    /// can: returns when it may be sent there.
+    fn name(&mut self, key: u32, added: &[Holder], fx: &mut Effects) -> Gate {
+        if added.is_empty() {
+            return Gate::Open;
         }
-        self.send_copies(key, !added.is_empty(), now, fx);
+        let copies = &mut self.copies[self.jobs[key].copies];
+        for holder in added {
+            copies.grown |= copies.holders.add(*holder);
+        }
+        self.record_holders(key, fx);
+        Gate::Written
     }
 
     /// How many copies are missing.
@@ -354,13 +353,13 @@ impl Node {
         }
     }
 
-    pub(super) fn tell_holders(&mut self, key: u32, now: Now, fx: &mut Effects) {
+    pub(super) fn tell_holders(&self, key: u32, now: Now, fx: &mut Effects) {
         let list = self.holder_list(key);
         let message = Message::Holders {
             id: self.jobs[key].id,
             holders: list.pairs(),
         };
-        self.tell_others(key, now, &message, true, fx);
+        self.tell_others(key, now, &message, Gate::Written, fx);
     }
 
     /// Whether it is this node that makes up for lost copies: of the holders that
@@ -372,8 +371,7 @@ impl Node {
         let Some(copies) = self.copies.get(self.jobs[key].copies) else {
             return false;
         };
-        let reachable =
-            |holder: &Holder| matches!(self.standing(*holder, now), Standing::Reachable(_));
+        let reachable = |holder: &Holder| self.reach(*holder, now).is_some();
         let mut others = copies.holders.confirmed().filter(reachable);
         others.all(|holder| rank(holder) > own)
     }
@@ -394,16 +392,10 @@ impl Node {
         if copies.heard_at == 0 {
             copies.heard_at = now.mono_ms;
         }
-        let copies = &self.copies[self.jobs[key].copies];
-        let wait = wait
-            .saturating_mul(1 << copies.tries.min(16))
-            .min(LONGEST_WAIT_MS);
+        let wait = doubled(wait, copies.tries, LONGEST_WAIT_MS);
+        let known: SmallVec<[Holder; 8]> = copies.holders.iter().collect();
         self.copies
-            .schedule(self.jobs[key].copies, Duty::Spread, now.after(wait));
-        let known: SmallVec<[Holder; 8]> = {
-            let copies = &self.copies[self.jobs[key].copies];
-            copies.holders.iter().collect()
-        };
+            .schedule(copies_key, Duty::Spread, now.after(wait));
         let one_more = usize::from(self.missing(key, now) > 0);
         let added = self.pick(one_more, &known, now);
         self.name_new(key, &added, now, fx);
@@ -418,12 +410,8 @@ impl Node {
         }
         let known: SmallVec<[Holder; 8]> = copies.holders.iter().collect();
         let added = self.pick(1, &known, now);
-        for &holder in &added {
-            let copies = &mut self.copies[self.jobs[key].copies];
-            copies.grown |= copies.holders.add(holder);
-            self.record_holders(key, fx);
-        }
-        self.send_copies_to(key, &added, true, now, fx);
+        let gate = self.name(key, &added, fx);
+        self.send_copies_to(key, added.into_iter(), gate, now, fx);
     }
 
     /// It is time to make up for lost copies, unless another node does.
@@ -440,7 +428,7 @@ impl Node {
         let copies = &mut self.copies[copies_key];
         let wait = if acts {
             copies.tries = copies.tries.saturating_add(1);
-            (FIRST_WAIT_MS << copies.tries.min(16)).min(LONGEST_WAIT_MS)
+            doubled(FIRST_WAIT_MS, copies.tries, LONGEST_WAIT_MS)
         } else {
             HEARD_MS
         };
@@ -458,8 +446,7 @@ impl Node {
         pairs: Pairs<'_>,
         talk: &mut Talk<'_, '_>,
     ) -> Result<(), String> {
-        let Some(key) = self.live(id) else {
-            talk.answer(&Message::Unknown { id: *id });
+        let Some(key) = self.live_or_deny(id, talk) else {
             return Ok(());
         };
         let copies_key = self.copies_of(key)?;
@@ -503,7 +490,7 @@ impl Node {
         if was_sure {
             self.record_holders(key, talk.fx);
         }
-        self.answered(key, talk.from, talk.now, talk.fx);
+        self.answered(key, talk.from, talk.now);
         self.check_copies(key, talk.now, talk.fx);
     }
 }

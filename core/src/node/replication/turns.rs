@@ -9,8 +9,8 @@
 use super::{Standing, Talk};
 use crate::clock::{Now, NEVER};
 use crate::copies::NO_COPIES;
-use crate::effects::Effects;
-use crate::holders::Pairs;
+use crate::effects::{Effects, Gate};
+use crate::holders::{Pair, Pairs};
 use crate::job::State;
 use crate::job_id::JobId;
 use crate::message::{Bump, Claim, Message};
@@ -28,7 +28,7 @@ impl Node {
         let own = copies.responsible.map(|holder| self.holders.pair(holder));
         let theirs = claim.responsible;
         claim.turn.cmp(&copies.turn).then_with(|| {
-            let rank = |pair: &crate::holders::Pair| pair.rank(&job.id);
+            let rank = |pair: &Pair| pair.rank(&job.id);
             theirs.as_ref().map(rank).cmp(&own.as_ref().map(rank))
         })
     }
@@ -122,7 +122,7 @@ impl Node {
             claim: self.claim(key),
             holders: list.pairs(),
         };
-        self.tell_others(key, now, &message, false, fx);
+        self.tell_others(key, now, &message, Gate::Open, fx);
         let copies = &self.copies[self.jobs[key].copies];
         let away = |holder| self.standing(holder, now) == Standing::Unreachable;
         let untold = copies.holders.iter().any(away);
@@ -175,8 +175,7 @@ impl Node {
         else {
             return Ok(());
         };
-        let Some(key) = self.live(&id) else {
-            talk.answer(&Message::Unknown { id });
+        let Some(key) = self.live_or_deny(&id, talk) else {
             return Ok(());
         };
         let copies_key = self.copies_of(key)?;
@@ -262,7 +261,7 @@ impl Node {
         if responsible == talk.from || listed.contains(responsible) {
             return Ok(());
         }
-        if let Standing::Reachable(peer) = self.standing(responsible, talk.now) {
+        if let Some(peer) = self.reach(responsible, talk.now) {
             talk.fx.send(peer, message);
         }
         Ok(())
@@ -282,8 +281,7 @@ impl Node {
         else {
             return Ok(());
         };
-        let Some(key) = self.live(&id) else {
-            talk.answer(&Message::Unknown { id });
+        let Some(key) = self.live_or_deny(&id, talk) else {
             return Ok(());
         };
         let copies = self.copies_of(key)?;
@@ -314,7 +312,7 @@ impl Node {
             claim: self.claim(key),
             holders: list.pairs(),
         };
-        self.tell_others(key, now, &message, false, fx);
+        self.tell_others(key, now, &message, Gate::Open, fx);
     }
 
     /// ENQUEUE: the job is this node's from now on.
@@ -326,8 +324,7 @@ impl Node {
         pairs: Pairs<'_>,
         talk: &mut Talk<'_, '_>,
     ) -> Result<(), String> {
-        let Some(key) = self.live(id) else {
-            talk.answer(&Message::Unknown { id: *id });
+        let Some(key) = self.live_or_deny(id, talk) else {
             return Ok(());
         };
         let now = talk.now;
@@ -368,10 +365,7 @@ impl Node {
         };
         let was_responsible = copies.responsible == Some(own);
         copies.holders.remove(own);
-        let delay_ms = match self.jobs[key].requeue_at {
-            NEVER => 0,
-            at => at.saturating_sub(now.mono_ms),
-        };
+        let delay_ms = self.time_left(key, now);
         let list = self.holder_list(key);
         let message = Message::Enqueue {
             id: self.jobs[key].id,
@@ -380,16 +374,9 @@ impl Node {
             holders: list.pairs(),
         };
         let copies = &self.copies[self.jobs[key].copies];
-        let heir = copies
-            .holders
-            .confirmed()
-            .find_map(|holder| match self.standing(holder, now) {
-                Standing::Reachable(peer) => Some(peer),
-                _ => None,
-            });
-        if let Some(heir) = heir.filter(|_| was_responsible) {
-            fx.send_gated(heir, crate::message::encode_message(&message));
-        }
+        let mut confirmed = copies.holders.confirmed();
+        let heir = confirmed.find_map(|holder| self.reach(holder, now));
+        fx.send_to(heir.filter(|_| was_responsible), &message, Gate::Written);
         self.tell_holders(key, now, fx);
     }
 
