@@ -10,7 +10,7 @@ help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: needs
-needs: ## Check for what building and testing need; YES=1 installs it
+needs: ## Check for what building and testing need; as root or with YES=1 install it
 	@ci/needs.sh
 
 .PHONY: build
@@ -23,7 +23,7 @@ run: build ## Start a server with the module in the foreground, PORT=7711
 
 .PHONY: cluster
 cluster: ## Start three joined servers in the foreground, from PORT=7711
-	@PORT=$(PORT) ci/cluster.sh
+	@PORT=$(PORT) exec ci/cluster.sh
 
 .PHONY: demo
 demo: ## Build, then add, get and acknowledge jobs on servers of its own

@@ -19,7 +19,7 @@ done
 cat <<END
 
 Talk to them, for example:
-  redis-cli -p ${ports[0]} DISQUE NODES
+  redis-cli --raw -p ${ports[0]} DISQUE NODES
   redis-cli -p ${ports[0]} ADDJOB mail 'hello, world' 0
   redis-cli -p ${ports[0]} GETJOB FROM mail
   redis-cli -p ${ports[1]} DISQUE HELLO
