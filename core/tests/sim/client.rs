@@ -43,17 +43,22 @@ enum Action {
 }
 
 impl World {
-    /// A client does something, and something else later.
-    pub fn act(&mut self, client: usize) -> Result<(), String> {
+    /// A client will act again later. The node at which it acts now, if that serves.
+    pub fn turn_of(&mut self, client: usize) -> Option<usize> {
         if self.draining {
-            return Ok(());
+            return None;
         }
         let again = self.random.range(1, 2 * self.profile.pace);
         let node = self.clients[client].node;
         self.schedule(node, again, Event::Act(client));
-        if !self.is_serving(node) {
+        self.is_serving(node).then_some(node)
+    }
+
+    /// A client does something, and something else later.
+    pub fn act(&mut self, client: usize) -> Result<(), String> {
+        let Some(node) = self.turn_of(client) else {
             return Ok(());
-        }
+        };
         if let Some(waiter) = self.clients[client].waiting {
             return match self.random.range(0, 9) {
                 0 => self.unblock(node, waiter),

@@ -49,15 +49,9 @@ pub enum Deed {
 impl World {
     /// A client does something, and something else later.
     pub fn act_worker(&mut self, client: usize) -> Result<(), String> {
-        if self.draining {
+        let Some(node) = self.turn_of(client) else {
             return Ok(());
-        }
-        let again = self.random.range(1, 2 * self.profile.pace);
-        let node = self.clients[client].node;
-        self.schedule(node, again, Event::Act(client));
-        if !self.is_serving(node) {
-            return Ok(());
-        }
+        };
         if let Some(waiter) = self.clients[client].waiting {
             return match self.random.chance(100) {
                 true => self.hang_up(node, waiter),

@@ -6,7 +6,7 @@
 //! behind it: so a kind that is new is met without a change here.
 
 use crate::draw::Draw;
-use crate::records::{check, copy_of, fresh_node};
+use crate::records::{check, copy_of, fresh_node, START};
 use disque_core::clock::Now;
 use disque_core::cluster::{Contact, PeerKey};
 use disque_core::effects::{BusAction, Effects};
@@ -92,14 +92,10 @@ struct Run {
 
 impl Run {
     fn new() -> Run {
-        let now = Now {
-            mono_ms: 1_000,
-            wall_ms: 1_700_000_000_000,
-        };
         Run {
-            now,
-            node: fresh_node(now, 0),
-            follower: fresh_node(now, 0),
+            now: START,
+            node: fresh_node(START, 0),
+            follower: fresh_node(START, 0),
             fx: Effects::new(),
             linked: BTreeSet::new(),
             starts: 0,

@@ -2,7 +2,7 @@
 //! and a second node that only takes its records has the same jobs.
 
 use crate::draw::Draw;
-use crate::records::{check, copy_of, fresh_node};
+use crate::records::{check, copy_of, fresh_node, START};
 use disque_core::clock::Now;
 use disque_core::effects::{Answer, Effects, WaiterId};
 use disque_core::job_id::JobId;
@@ -73,14 +73,10 @@ struct Run {
 
 impl Run {
     fn new() -> Run {
-        let now = Now {
-            mono_ms: 1_000,
-            wall_ms: 1_700_000_000_000,
-        };
         Run {
-            now,
-            node: fresh_node(now, 0),
-            follower: fresh_node(now, 0),
+            now: START,
+            node: fresh_node(START, 0),
+            follower: fresh_node(START, 0),
             starts: 0,
             fx: Effects::new(),
             ids: Vec::new(),

@@ -18,6 +18,12 @@ pub fn records(bytes: &[u8]) {
     load(&[&[VERSION], &checksum[..], bytes].concat());
 }
 
+/// The time at which every run begins.
+pub const START: Now = Now {
+    mono_ms: 1_000,
+    wall_ms: 1_700_000_000_000,
+};
+
 /// A node before it is given anything. Nodes with different seeds make different
 /// ids.
 pub fn fresh_node(now: Now, seed: u8) -> Node {
@@ -47,10 +53,7 @@ pub fn copy_of(node: &Node, now: Now, seed: u8) -> Node {
 }
 
 fn load(batch: &[u8]) {
-    let mut now = Now {
-        mono_ms: 1_000,
-        wall_ms: 1_700_000_000_000,
-    };
+    let mut now = START;
     let mut node = fresh_node(now, 0);
     let _ = node.apply(now, batch);
     check(&node, now, "after the records");
