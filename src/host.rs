@@ -5,10 +5,16 @@
 //! the same way: waiting clients are answered, what changed is written down as
 //! one record, and the alarm is set for what is due next. Callbacks of Redis in
 //! which nothing may change leave a [`Note`] for the next turn.
+//!
+//! [`waiting`] has the clients that wait: how they come to, and how they are answered.
+
+mod waiting;
+
+pub use waiting::{on_disconnected, on_freed, on_timed_out, Awaits};
+use waiting::{Given, Waiting};
 
 use crate::bus::Links;
-use crate::commands::reply::write_jobs;
-use crate::ffi::{self, Blocked, Call, Ctx, Fate, MainCell, MainThread, Reply, StateError, Turn};
+use crate::ffi::{self, Blocked, Call, Ctx, MainCell, MainThread, StateError, Turn};
 use crate::persistence::load::LoadState;
 use crate::persistence::{identity, load};
 use crate::scans::RunningScan;
@@ -19,10 +25,8 @@ use disque_core::cluster::{Contact, PeerKey};
 use disque_core::effects::{Answer, Effects, WaiterId};
 use disque_core::error::Error;
 use disque_core::memory::Pressure;
-use disque_core::node::get::{GetJob, Receipt};
 use disque_core::node::{Identity, Node};
 use disque_core::nodes_file::NodesFile;
-use smallvec::SmallVec;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 /// The node of this process. Empty until the module is loaded.
@@ -80,28 +84,6 @@ pub struct Host {
     not_before: u64,
     /// A Redis replica has no timers and delivers nothing: it follows.
     passive: bool,
-}
-
-/// A client that waits for the node's answer.
-struct Waiting {
-    client: u64,
-    blocked: Blocked,
-    awaits: Awaits,
-}
-
-/// What a client waits for: it decides what an end from outside is answered with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Awaits {
-    /// GETJOB.
-    Jobs,
-    /// ADDJOB.
-    Copies,
-}
-
-/// What an answered client was given.
-struct Given {
-    client: u64,
-    receipts: SmallVec<[Receipt; 1]>,
 }
 
 /// What a callback found out, for the next turn.
@@ -341,42 +323,6 @@ impl Host {
         !self.passive && self.load.source.is_none()
     }
 
-    /// Blocks the client of a GETJOB for which there is nothing. Where nothing
-    /// may block the answer is null at once.
-    pub fn block(&mut self, now: Now, get: &GetJob<'_>, call: &mut Call<'_>) -> Result<(), Error> {
-        if get.nohang || !self.can_block(call) {
-            call.reply().null_array();
-            return Ok(());
-        }
-        let id = self.node.block(now, get)?;
-        if self.wait(now, id, Awaits::Jobs, call).is_err() {
-            call.reply().null_array();
-        }
-        Ok(())
-    }
-
-    /// Has the client of a command wait for what the node has to answer.
-    pub fn wait(
-        &mut self,
-        now: Now,
-        id: WaiterId,
-        awaits: Awaits,
-        call: &mut Call<'_>,
-    ) -> Result<(), Error> {
-        let Ok(blocked) = call.block(id.0) else {
-            self.node.forget_waiter(id, now);
-            return Err(Error::MayNotWait);
-        };
-        let client = call.ctx().client_id();
-        let waiting = Waiting {
-            client,
-            blocked,
-            awaits,
-        };
-        self.waiting.insert(id, waiting);
-        Ok(())
-    }
-
     /// Tells the node how full the server is, and drops what may go while it is
     /// nearly full.
     pub fn watch_memory(&mut self, now: Now, ctx: &Ctx) {
@@ -485,73 +431,6 @@ impl Host {
         }
     }
 
-    /// Answers waiting clients as the node wants it.
-    pub fn answer(&mut self, main: MainThread) {
-        let mut answers = std::mem::take(&mut self.fx.answers);
-        for (id, answer) in answers.drain(..) {
-            match answer {
-                // The keys of the jobs hold until the next call of the node only.
-                Answer::Jobs(_) | Answer::Added(_) => self.answer_one(id, &answer, main),
-                Answer::Null | Answer::Error(_) => self.pending.push_back((id, answer)),
-            }
-        }
-        // The room is kept for the next call.
-        self.fx.answers = answers;
-    }
-
-    /// Gives answers without jobs, at most `max` of them: each costs the server
-    /// some 50 us when it lets the client go, and a flush may have made thousands.
-    pub fn answer_pending(&mut self, main: MainThread, max: usize) {
-        for _ in 0..max {
-            let Some((id, answer)) = self.pending.pop_front() else {
-                return;
-            };
-            self.answer_one(id, &answer, main);
-        }
-    }
-
-    /// The round is over in which answers were added to the output of clients. A
-    /// client that is gone by now was closed before or while it was sent.
-    pub fn check_given(&mut self, ctx: &Ctx) {
-        for id in std::mem::take(&mut self.leaving_now) {
-            match self.given.get(&id) {
-                Some(given) if !ctx.is_connected(given.client) => {
-                    self.note(Note::Lost(id), ctx.main())
-                }
-                _ => {
-                    self.given.remove(&id);
-                }
-            }
-        }
-    }
-
-    fn answer_one(&mut self, id: WaiterId, answer: &Answer, main: MainThread) {
-        let Some(waiting) = self.waiting.remove(&id) else {
-            return;
-        };
-        let Waiting {
-            client, blocked, ..
-        } = waiting;
-        let (node, fx) = (&self.node, &self.fx);
-        let answered = blocked.answer(main, |reply| match answer {
-            Answer::Jobs(delivered) => {
-                write_jobs(reply, node, fx.jobs(*delivered), delivered.with_counters)
-            }
-            Answer::Added(id) => reply.bulk(id.text()),
-            Answer::Null => reply.null_array(),
-            Answer::Error(error) => reply.error(&error.to_string()),
-        });
-        if let Answer::Jobs(delivered) = answer {
-            let receipts = self.node.receipts(*delivered, &self.fx);
-            if answered {
-                self.given.insert(id, Given { client, receipts });
-            } else {
-                // Redis had let the client go before the node knew.
-                self.node.undeliver(&receipts, &mut self.fx);
-            }
-        }
-    }
-
     fn set_alarm(&mut self, main: MainThread) {
         if self.load.source.is_some() {
             return;
@@ -608,45 +487,4 @@ impl Host {
 fn server_pressure(ctx: &Ctx) -> Pressure {
     const PARTS: f32 = 1_000_000.0;
     Pressure::of((ctx.used_memory_ratio() * PARTS) as u64, PARTS as u64)
-}
-
-/// CLIENT UNBLOCK id: the client gets what a time-out would give it.
-pub fn on_timed_out(ctx: &Ctx, id: u64, reply: &mut Reply<'_>) {
-    let id = WaiterId(id);
-    let awaits = HOST.with(ctx.main(), |host| {
-        host.waiting.get(&id).map(|waiting| waiting.awaits)
-    });
-    match awaits {
-        Ok(Some(Awaits::Copies)) => reply.error(&Error::NoRepl.to_string()),
-        _ => reply.null_array(),
-    }
-    leave_note(ctx, Note::Gone(id));
-}
-
-/// The client is gone, or Redis answered it by itself.
-pub fn on_disconnected(ctx: &Ctx, id: u64) {
-    leave_note(ctx, Note::Gone(WaiterId(id)));
-}
-
-/// The answer has left, or never will.
-pub fn on_freed(ctx: &Ctx, id: u64, fate: Fate) {
-    let id = WaiterId(id);
-    match fate {
-        Fate::Lost => leave_note(ctx, Note::Lost(id)),
-        // Nothing is owed to a poisoned host.
-        Fate::Delivered => {
-            let _ = HOST.with(ctx.main(), |host| {
-                if host.given.contains_key(&id) {
-                    host.leaving_now.push(id);
-                }
-            });
-        }
-        Fate::Unanswered => {}
-    }
-}
-
-fn leave_note(ctx: &Ctx, note: Note) {
-    let main = ctx.main();
-    // A poisoned host has no turns any more.
-    let _ = HOST.with(main, |host| host.note(note, main));
 }
