@@ -346,3 +346,39 @@ fn a_stopping_server_closes_waiting_connections() {
     server.stop_clean();
     waiting.expect_closed(secs(5));
 }
+
+#[test]
+fn ten_thousand_short_waits_against_as_many_jobs_get_one_reply_each() {
+    const CLIENTS: usize = 50;
+    const ROUNDS: usize = 200;
+    let server = Server::new();
+    let added: usize = CLIENTS * ROUNDS;
+    let mut got = std::collections::BTreeSet::new();
+    let waits = |_| {
+        let mut client = server.client();
+        let mut bodies = Vec::new();
+        for _ in 0..ROUNDS {
+            let reply = client.run("GETJOB TIMEOUT 5 FROM q");
+            bodies.extend(deliveries(&reply).into_iter().map(|job| job.body));
+            // One reply and no more: the next command finds its own.
+            client.run("PING").expect_status("PONG");
+        }
+        bodies
+    };
+    let all: Vec<Vec<Vec<u8>>> = std::thread::scope(|scope| {
+        let waiting: Vec<_> = (0..CLIENTS).map(|n| scope.spawn(move || waits(n))).collect();
+        let mut producer = server.client();
+        for n in 0..added {
+            producer.call(&["ADDJOB", "q", &n.to_string(), "0", "RETRY", "600"]);
+        }
+        let joined = waiting.into_iter().map(|client| client.join());
+        joined.map(|bodies| bodies.expect("a client")).collect()
+    });
+    for body in all.into_iter().flatten() {
+        assert!(got.insert(body), "delivered twice");
+    }
+    assert!(!got.is_empty());
+    let left = server.client().run("QLEN q").expect_int();
+    assert_eq!(got.len() + left as usize, added, "no job went astray");
+    assert_eq!(server.info_number("disque", "disque_blocked_clients"), 0);
+}
