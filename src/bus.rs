@@ -92,6 +92,8 @@ pub struct Links {
     /// Connections that are up.
     up: BTreeMap<PeerKey, u64>,
     next_serial: u64,
+    /// Messages dropped on links to nodes that are in the table no more.
+    dropped_before: u64,
     /// What waits for the end of this round, see [`Links::open_gate`].
     gated: Vec<(PeerKey, Vec<u8>)>,
 }
@@ -113,6 +115,7 @@ impl Links {
             announced: node.settings().announce_host.clone(),
             up: BTreeMap::new(),
             next_serial: 1,
+            dropped_before: 0,
             gated: Vec::new(),
         })
     }
@@ -144,6 +147,7 @@ impl Links {
                 BusAction::Connect(key) => self.connect(node, key),
                 BusAction::Disconnect(key) => {
                     self.up.remove(&key);
+                    self.dropped_before += self.dropped(key);
                     self.bus.remove_peer(bus_key(key));
                 }
                 BusAction::Send { to, message, gated } => {
@@ -197,6 +201,12 @@ impl Links {
     pub fn probe(&mut self, client: WaiterId, contact: &Contact) {
         let address = Address::new(contact.host.as_str(), contact.port);
         self.bus.probe(ProbeKey(client.0), address);
+    }
+
+    /// Messages to a peer that were dropped.
+    fn dropped(&self, key: PeerKey) -> u64 {
+        let stats = self.bus.stats(bus_key(key));
+        stats.map_or(0, |stats| stats.dropped)
     }
 
     /// Bytes that wait for a peer.
@@ -456,15 +466,15 @@ impl Host {
         }
     }
 
-    /// Messages that were dropped because too many waited for a node.
+    /// Messages that were dropped because too many waited for a node, or its link
+    /// ended before they were answered.
     pub fn dropped_messages(&self) -> u64 {
         let Some(links) = &self.links else {
             return 0;
         };
-        let keys = self.node.cluster().peers().map(|peer| bus_key(peer.key));
-        keys.filter_map(|key| links.bus.stats(key))
-            .map(|stats| stats.dropped)
-            .sum()
+        let peers = self.node.cluster().peers();
+        let of_peers: u64 = peers.map(|peer| links.dropped(peer.key)).sum();
+        links.dropped_before + of_peers
     }
 
     /// Lines for the log.

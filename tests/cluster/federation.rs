@@ -77,6 +77,25 @@ fn an_at_most_once_job_moves_and_is_delivered_once() {
 }
 
 #[test]
+fn a_restart_does_not_count_jobs_that_have_moved_as_withheld() {
+    let options = Options::new().persistence(Persistence::AofAlways);
+    let mut cluster = Cluster::start(2, options);
+    let mut consumer = cluster[1].client();
+    for _ in 0..5 {
+        consumer.start("GETJOB TIMEOUT 5000 FROM q");
+        add_with(&mut cluster[0].client(), "q", "x", "0 RETRY 0 REPLICATE 1");
+        let reply = consumer.read(secs(10)).expect("the job comes");
+        let id = deliveries(&reply)[0].id.clone();
+        consumer.run(&format!("ACKJOB {id}")).expect_number(1);
+    }
+    wait_figure(&cluster[0], "registered_jobs", 0, secs(5));
+    cluster[0].kill9();
+    cluster[0].start_again();
+    assert_eq!(figure(&cluster[0], "jobs_withheld_total"), 0);
+    assert_eq!(figure(&cluster[0], "registered_jobs"), 0);
+}
+
+#[test]
 fn what_is_paused_out_or_wanted_by_nobody_stays() {
     let cluster = Cluster::new(2);
     let mut c = cluster[0].client();

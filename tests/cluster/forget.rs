@@ -194,3 +194,20 @@ fn a_node_remembers_that_it_was_forgotten_when_nobody_is_there_to_tell_it() {
         add(&mut cluster[1].client(), "q", "x");
     }
 }
+
+#[test]
+fn messages_that_were_dropped_stay_counted() {
+    let cluster = Cluster::new(2);
+    let id = cluster.id(1);
+    let dropped = || figure(&cluster[0], "bus_messages_dropped_total");
+    // What is under way to a node that hangs is dropped with its link.
+    cluster[1].sigstop();
+    eventually(secs(20), "a link has ended", || dropped() > 0);
+    let before = dropped();
+    cluster[0]
+        .client()
+        .run(&format!("DISQUE FORGET {id}"))
+        .expect_ok();
+    assert!(dropped() >= before);
+    cluster[1].sigcont();
+}

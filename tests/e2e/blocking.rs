@@ -366,7 +366,9 @@ fn ten_thousand_short_waits_against_as_many_jobs_get_one_reply_each() {
         bodies
     };
     let all: Vec<Vec<Vec<u8>>> = std::thread::scope(|scope| {
-        let waiting: Vec<_> = (0..CLIENTS).map(|n| scope.spawn(move || waits(n))).collect();
+        let waiting: Vec<_> = (0..CLIENTS)
+            .map(|n| scope.spawn(move || waits(n)))
+            .collect();
         let mut producer = server.client();
         for n in 0..added {
             producer.call(&["ADDJOB", "q", &n.to_string(), "0", "RETRY", "600"]);

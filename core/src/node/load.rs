@@ -280,6 +280,7 @@ impl Node {
             if job.at_most_once() && job.attempt == 0 && !job.withheld {
                 let id = job.id;
                 self.withhold(key);
+                self.stats.withheld += 1;
                 fx.records.push(&Record::Withheld { id });
             }
         }
@@ -312,6 +313,5 @@ impl Node {
         self.lift(key);
         self.jobs[key].withheld = true;
         self.place(key, State::Active, NEVER);
-        self.stats.withheld += 1;
     }
 }
