@@ -120,6 +120,33 @@ fn a_job_of_a_node_that_died_comes_up_at_one_other_node() {
 }
 
 #[test]
+fn a_node_that_hung_hears_of_acknowledgements_before_it_queues_again() {
+    let cluster = Cluster::new(3);
+    for at in 0..3 {
+        let mut c = cluster[at].client();
+        c.run("CONFIG SET disque.node-timeout 5000").expect_ok();
+    }
+    let mut c = cluster[0].client();
+    let ids: Vec<String> = (0..2000)
+        .map(|_| add_with(&mut c, "q", "x", "0 REPLICATE 3 RETRY 1"))
+        .collect();
+    assert_eq!(
+        c.run("GETJOB COUNT 2000 FROM q").expect_array().len(),
+        ids.len()
+    );
+    cluster[0].sigstop();
+    let mut elsewhere = cluster[1].client();
+    for ids in ids.chunks(100) {
+        let acked = elsewhere.run(&format!("ACKJOB {}", ids.join(" ")));
+        acked.expect_number(ids.len() as i64);
+    }
+    std::thread::sleep(secs(2));
+    cluster[0].sigcont();
+    std::thread::sleep(secs(2));
+    assert_eq!(requeued(&cluster), 0);
+}
+
+#[test]
 fn a_node_that_hangs_for_less_than_node_timeout_changes_nothing() {
     let cluster = Cluster::new(3);
     let mut c = cluster[0].client();

@@ -37,6 +37,7 @@ impl Node {
     /// whom there are jobs. Call it again while [`Node::next_wake`] is not in
     /// the future.
     pub fn run_due(&mut self, now: Now, max: usize, fx: &mut Effects) {
+        self.rest_if_late(now);
         self.beat(now, fx);
         self.end_waits(now, max, fx);
         self.end_adds(now, max, fx);

@@ -43,6 +43,11 @@ impl Node {
         let Some(copies) = self.copies.get(job.copies) else {
             return true;
         };
+        if self.vigil.rests(now) {
+            let state = job.state;
+            self.move_job(key, state, self.vigil.rests_until);
+            return false;
+        }
         if copies.handed.is_some() {
             // Whether the other node has it is not known: it is asked like the rest.
             self.copies[self.jobs[key].copies].handed = None;

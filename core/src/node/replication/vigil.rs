@@ -8,6 +8,11 @@ use crate::copies::Duty;
 use crate::effects::Effects;
 use crate::node::Node;
 
+/// A turn that comes this much after jobs fell due is late.
+const LATE_MS: u64 = 200;
+/// How long a node reads what others told it meanwhile, before it queues those jobs.
+const REST_MS: u64 = 200;
+
 /// What a node keeps in mind about its cluster beside the single jobs.
 pub struct Vigil {
     /// How often this node has been away, so that others may have taken over its
@@ -17,6 +22,10 @@ pub struct Vigil {
     doubted_at: u64,
     /// When it last looked, monotonic ms.
     looked_at: Option<u64>,
+    /// When the last turn was, monotonic ms.
+    turned_at: u64,
+    /// Jobs that fell due wait until then; 0 if they need not.
+    pub(super) rests_until: u64,
     /// Live jobs with fewer copies than were asked for, as far as is known here.
     pub under_replicated: u64,
     /// Nodes have come or gone: jobs from this key on are still to be looked at.
@@ -37,6 +46,8 @@ impl Default for Vigil {
             doubts: 1,
             doubted_at: 0,
             looked_at: None,
+            turned_at: 0,
+            rests_until: 0,
             under_replicated: 0,
             copies_from: None,
             acks_from: None,
@@ -63,6 +74,11 @@ impl Vigil {
     pub fn doubt(&mut self, now: Now) {
         self.doubts = self.doubts.saturating_add(1);
         self.doubted_at = now.mono_ms;
+    }
+
+    /// Whether jobs that fell due wait still: see [`Node::rest_if_late`].
+    pub(super) fn rests(&self, now: Now) -> bool {
+        now.mono_ms < self.rests_until
     }
 
     /// Whether there are jobs to look at.
@@ -108,6 +124,22 @@ impl Node {
         let stood_still = last.is_some_and(|last| now.mono_ms.saturating_sub(last) > timeout);
         if stood_still && !self.cluster.is_alone() {
             self.vigil.doubt(now);
+        }
+    }
+
+    /// Has jobs with copies wait a moment if this turn is late. A node that stood
+    /// still, if only shortly, finds jobs due of which others have told meanwhile that
+    /// they are settled or still worked at: that waits in its sockets, and is read
+    /// first. A backlog is no reason, there turn follows turn; nor are two late turns
+    /// on end.
+    pub(in crate::node) fn rest_if_late(&mut self, now: Now) {
+        let turned_at = std::mem::replace(&mut self.vigil.turned_at, now.mono_ms);
+        let late = |since: u64| now.mono_ms.saturating_sub(since) > LATE_MS;
+        let rested = self.vigil.rests_until > 0;
+        if rested && !self.vigil.rests(now) {
+            self.vigil.rests_until = 0;
+        } else if !rested && late(turned_at) && self.jobs.next_wake().is_some_and(late) {
+            self.vigil.rests_until = now.after(REST_MS);
         }
     }
 

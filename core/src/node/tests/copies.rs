@@ -3,7 +3,7 @@
 use super::*;
 use crate::holders::{Pair, Pairs};
 use crate::message::{
-    encode_header, encode_message, read_answer, Header, JobIds, Message, Speaker,
+    encode_header, encode_message, read_answer, Header, Heartbeat, JobIds, Message, Speaker,
 };
 use crate::record::{CopiesImage, JobImage, Record, RecordBatch, StateImage};
 
@@ -17,8 +17,8 @@ fn pairs(pairs: &[Pair]) -> Vec<u8> {
     pairs.iter().flat_map(bytes).collect()
 }
 
-/// A node that keeps the acknowledgement of a job of which `OTHER` has a copy.
-fn with_acked_job(id: JobId) -> Kit {
+/// A node that has a job, or its acknowledgement, of which `OTHER` has a copy too.
+fn with_job(id: JobId, state: StateImage) -> Kit {
     let mut kit = Kit::new();
     let own = Pair::from(kit.node.identity());
     let list = pairs(&[own, OTHER]);
@@ -35,7 +35,7 @@ fn with_acked_job(id: JobId) -> Kit {
         ttl: 86_400_000,
         delay: 0,
         retry: 1_000,
-        state: StateImage::Acked,
+        state,
         attempt: 1,
         nacks: 0,
         additional_deliveries: 0,
@@ -77,7 +77,7 @@ fn confirmed(kit: &Kit, id: JobId) -> Vec<String> {
 #[test]
 fn one_that_asks_about_its_copy_has_not_confirmed_the_acknowledgement() {
     let id = unknown_id();
-    let mut kit = with_acked_job(id);
+    let mut kit = with_job(id, StateImage::Acked);
     let (ids, none) = (JobIds::encode(&[id]), JobIds::encode(&[]));
     let answer = say(
         &mut kit,
@@ -93,4 +93,56 @@ fn one_that_asks_about_its_copy_has_not_confirmed_the_acknowledgement() {
     // One that says that it lacks the job has nothing to confirm any more.
     say(&mut kit, &Message::Unknown { id });
     assert_eq!(confirmed(&kit, id).len(), 2);
+}
+
+/// A node that has delivered a job, and has come to the end of its RETRY standing
+/// still.
+fn after_standing_still(id: JobId) -> Kit {
+    let mut kit = with_job(id, StateImage::Active);
+    let beat = Message::Heartbeat(Heartbeat {
+        leaving: false,
+        answered: true,
+        unclean_start: 0,
+        table: 0,
+    });
+    say(&mut kit, &beat);
+    kit.pass(kit.node.settings().node_timeout_ms);
+    // It was loaded: OTHER is asked, and has nothing against it.
+    kit.enqueue(id);
+    assert_eq!(kit.take(), Some(id));
+    kit.run();
+    for _ in 0..9 {
+        kit.pass(100);
+    }
+    kit.pass(3_000);
+    kit
+}
+
+#[test]
+fn a_node_that_stood_still_reads_what_it_was_told_before_it_queues() {
+    let id = unknown_id();
+    let mut kit = after_standing_still(id);
+    assert_eq!(kit.state(id), Some(State::Active));
+    say(
+        &mut kit,
+        &Message::SetAck {
+            id,
+            attempt: 1,
+            dummy: true,
+            holders: Pairs::NONE,
+        },
+    );
+    kit.pass(1_000);
+    assert_eq!(kit.state(id), None);
+}
+
+#[test]
+fn a_node_that_stood_still_queues_what_nobody_told_of_a_moment_later() {
+    let id = unknown_id();
+    let mut kit = after_standing_still(id);
+    kit.pass(150);
+    assert_eq!(kit.state(id), Some(State::Active));
+    // However late it is again.
+    kit.pass(3_000);
+    assert_eq!(kit.state(id), Some(State::Queued));
 }
