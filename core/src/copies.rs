@@ -21,6 +21,8 @@ pub enum Duty {
     Spread,
     /// The same where another one took it: copies have been lost, or its node has.
     Repair,
+    /// To have another holder queue it, and to drop it here: no copy is kept.
+    Entrust,
     /// To have an acknowledgement confirmed by every possible holder.
     Collect,
     /// To see whether another node collects, and to do it if not.
@@ -42,7 +44,8 @@ pub struct Asking {
 
 /// The copies of one job.
 pub struct Copies {
-    /// Who may hold one, this node included.
+    /// Who may hold one, this node included. Where it is not sure of itself it keeps
+    /// none: it has the job only until another node has taken it.
     pub holders: HolderSet,
     /// The key of the job.
     pub job: u32,

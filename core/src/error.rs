@@ -103,7 +103,8 @@ impl fmt::Display for Error {
         let text = match self {
             Error::BadId => "BADID Invalid Job ID format.",
             Error::MayNotWait => {
-                "ERR copies cannot be waited for in a transaction or script: use SYNC 0 or SYNC 1"
+                "ERR copies cannot be waited for in a transaction or script: use SYNC 0 or SYNC 1, \
+                 on a node that has room and does not leave"
             }
             Error::NoRepl => {
                 "NOREPL Not enough reachable nodes for the requested replication level"

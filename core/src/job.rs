@@ -51,6 +51,14 @@ pub struct Options {
     pub retry: Span,
 }
 
+impl Options {
+    /// Nodes that must have the job before its producer is answered: one at least,
+    /// where the node that takes it keeps none.
+    pub fn copies_to_wait_for(&self) -> usize {
+        usize::from(self.sync.max(1))
+    }
+}
+
 /// A job. There are many, and each byte here counts for every one of them:
 /// keep fields ordered by size and options that few jobs use out of it.
 pub struct Job {

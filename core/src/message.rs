@@ -128,6 +128,8 @@ pub enum Message<'a> {
     NotKept {
         /// Of which job.
         id: JobId,
+        /// Whether it is for want of memory.
+        full: bool,
     },
     /// HOLDERS: who has copies of a job, or may have. A speaker that is not among
     /// them has none any more.
@@ -137,7 +139,8 @@ pub enum Message<'a> {
         /// The speaker's list.
         holders: Pairs<'a>,
     },
-    /// ENQUEUE: the job is the receiver's to queue from now on.
+    /// ENQUEUE: the job is the receiver's to queue from now on. Answered with
+    /// `GotYourJob`, `NotTaken`, `SetAck` or `Unknown`.
     Enqueue {
         /// Which.
         id: JobId,
@@ -268,6 +271,8 @@ pub enum Message<'a> {
     NotTaken {
         /// Which.
         id: JobId,
+        /// Whether it is for want of memory.
+        full: bool,
     },
     /// GOTJOBS: the job came without its body, and the speaker does not have it.
     NeedBody {
@@ -277,6 +282,21 @@ pub enum Message<'a> {
     /// DELJOB: all that may have had the job know that it is settled.
     DelJob {
         /// Which.
+        id: JobId,
+    },
+    /// The speaker leaves: the receiver is to see to it that all possible holders
+    /// hear of this acknowledgement. Answered with `AckKept`.
+    KeepAck {
+        /// Of which job.
+        id: JobId,
+        /// For how long it matters.
+        ttl_left_ms: u64,
+        /// The speaker's list.
+        holders: Pairs<'a>,
+    },
+    /// The answer to it.
+    AckKept {
+        /// Of which job.
         id: JobId,
     },
 }
@@ -326,9 +346,9 @@ impl Message<'_> {
         match self {
             Message::ReplJob(copy) | Message::YourJob { copy, .. } => Some(&copy.id),
             Message::GotJob { id }
-            | Message::NotKept { id }
+            | Message::NotKept { id, .. }
             | Message::GotYourJob { id, .. }
-            | Message::NotTaken { id }
+            | Message::NotTaken { id, .. }
             | Message::NeedBody { id }
             | Message::Holders { id, .. }
             | Message::Enqueue { id, .. }
@@ -340,6 +360,8 @@ impl Message<'_> {
             | Message::Working { id, .. }
             | Message::SetAck { id, .. }
             | Message::GotAck { id, .. }
+            | Message::KeepAck { id, .. }
+            | Message::AckKept { id }
             | Message::DelJob { id } => Some(id),
             _ => None,
         }

@@ -4,6 +4,8 @@
 use crate::clock::Now;
 use crate::collections::{Full, HashSeed, KeyTable, Poll, Slab, Timed, TimerLinks, Wheel};
 use crate::effects::WaiterId;
+use crate::error::Error;
+use crate::holders::Holder;
 use crate::job::Job;
 use crate::job_id::JobId;
 use crate::queue::Queue;
@@ -302,10 +304,31 @@ pub struct Waiter {
     pub with_counters: bool,
     /// When it gets null, on the monotonic clock.
     pub deadline: u64,
-    /// The job for whose copies it waits, if it waits for that.
-    pub job: Option<JobId>,
+    /// What it waits for if it is a producer.
+    pub producer: Option<Box<Producer>>,
     id: WaiterId,
     timer: TimerLinks,
+}
+
+/// A client that waits for copies of a job.
+pub struct Producer {
+    /// The job.
+    pub job: JobId,
+    /// Nodes that keep no copy.
+    pub refused: SmallVec<[Holder; 4]>,
+    /// Whether all of them have no memory.
+    pub all_full: bool,
+}
+
+impl Producer {
+    /// What it is told when all nodes that are reached have refused.
+    pub fn error(&self) -> Error {
+        if self.all_full {
+            Error::OutOfMemory
+        } else {
+            Error::NoRepl
+        }
+    }
 }
 
 impl Waiter {
@@ -321,7 +344,7 @@ impl Waiter {
             count,
             with_counters,
             deadline,
-            job: None,
+            producer: None,
             id: WaiterId(0),
             timer: TimerLinks::default(),
         }
@@ -329,8 +352,13 @@ impl Waiter {
 
     /// A producer that does not wait yet.
     pub fn for_copies(job: JobId, deadline: u64) -> Waiter {
+        let producer = Producer {
+            job,
+            refused: SmallVec::new(),
+            all_full: true,
+        };
         Waiter {
-            job: Some(job),
+            producer: Some(Box::new(producer)),
             ..Waiter::new(SmallVec::new(), 0, false, deadline)
         }
     }
@@ -407,6 +435,12 @@ impl WaiterTable {
             self.timers.insert(&mut self.slab, key);
         }
         Ok(id)
+    }
+
+    /// See [`WaiterTable::get`].
+    pub fn get_mut(&mut self, id: WaiterId) -> Option<&mut Waiter> {
+        let waiter = self.slab.get_mut(key_of(id));
+        waiter.filter(|waiter| waiter.id == id)
     }
 
     /// A waiting client; `None` once it no longer waits.

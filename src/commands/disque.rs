@@ -96,9 +96,8 @@ pub fn leaving(call: &mut Call<'_>) {
             reply.integer(clamp(jobs));
             reply.bulk("acks-left");
             reply.integer(clamp(acks));
-            // They go where workers wait, and nowhere else.
             reply.bulk("no-target");
-            reply.integer(clamp(jobs));
+            reply.integer(clamp(host.node.no_target()));
             return Ok(());
         };
         let leaving = match Keyword::of(word).as_ref().map(Keyword::as_bytes) {

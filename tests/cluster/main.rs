@@ -11,6 +11,7 @@ mod acks;
 mod adders;
 mod address;
 mod common;
+mod elsewhere;
 mod federation;
 mod forget;
 mod gossip;

@@ -41,6 +41,15 @@ pub enum Sync {
     AllBut(u16),
 }
 
+/// Where the copies of a new job are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// One of them here.
+    Here,
+    /// At other nodes only: this one has no room, or leaves.
+    Elsewhere,
+}
+
 /// What came of an ADDJOB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Added {
@@ -70,12 +79,10 @@ impl Node {
         can_wait: bool,
         fx: &mut Effects,
     ) -> Result<Added, Error> {
-        let options = self.options_of(now, add)?;
         self.check_limits(add)?;
-        if self.leaving {
-            return Err(Error::Leaving);
-        }
-        self.check_copies_possible(now, &options, can_wait)?;
+        let place = self.place_of_new()?;
+        let options = self.options_of(now, add, place)?;
+        self.check_copies_possible(now, &options, place, can_wait)?;
         let existing = self.queues.find(add.queue);
         if let Some(queue) = existing.map(|key| &self.queues[key]) {
             if queue.pause.input {
@@ -88,7 +95,7 @@ impl Node {
                 return Err(Error::MaxLen);
             }
         }
-        self.make_room(now, fx)?;
+        self.make_room(place, now, fx)?;
         if existing.is_none() {
             self.check_room_for_queue(add.queue)?;
         }
@@ -107,15 +114,16 @@ impl Node {
             job.state = State::Delayed;
             job.requeue_at = now.after(options.delay.ms());
         }
-        let waits = options.sync > 1;
-        if waits {
+        if options.sync > 1 || place == Place::Elsewhere {
             job.state = State::WaitRepl;
         }
         let key = self.insert_job(job)?;
-        let waiter = if options.replicate > 1 {
-            self.start_spreading(key, add.timeout_ms, now, fx)?
-        } else {
-            None
+        let waiter = match place {
+            Place::Elsewhere if options.retry.is_zero() => {
+                Some(self.start_moving(key, add.timeout_ms, now, fx)?)
+            }
+            Place::Here if options.replicate == 1 => None,
+            _ => self.start_spreading(key, place, add.timeout_ms, now, fx)?,
         };
         self.queues[queue].used_at = now.mono_ms;
         self.stats.added += 1;
@@ -130,25 +138,41 @@ impl Node {
         })
     }
 
+    /// Whether new jobs are kept here too. A node that knows no other keeps them as
+    /// long as it can.
+    pub(super) fn place_of_new(&self) -> Result<Place, Error> {
+        let alone = self.cluster.is_alone();
+        if self.leaving && alone {
+            return Err(Error::Leaving);
+        }
+        let short_of_memory = self.pressure() >= Pressure::High;
+        Ok(if !alone && (self.leaving || short_of_memory) {
+            Place::Elsewhere
+        } else {
+            Place::Here
+        })
+    }
+
     /// Refuses a job whose copies there are no nodes for.
     fn check_copies_possible(
         &self,
         now: Now,
         options: &Options,
+        place: Place,
         can_wait: bool,
     ) -> Result<(), Error> {
-        if options.replicate == 1 {
+        let here = place == Place::Here;
+        if here && options.replicate == 1 {
             return Ok(());
         }
-        let sync = usize::from(options.sync);
         let known = usize::from(options.replicate) <= self.cluster.size();
-        if !known || sync > self.reachable_nodes(now) {
+        if !known || options.copies_to_wait_for() > self.nodes_for_copies(place, now) {
             return Err(Error::NoRepl);
         }
         if self.copies.is_full() {
             return Err(Error::OutOfMemory);
         }
-        if sync <= 1 {
+        if here && options.sync <= 1 {
             return Ok(());
         }
         if !can_wait {
@@ -160,7 +184,7 @@ impl Node {
         Ok(())
     }
 
-    fn options_of(&self, now: Now, add: &AddJob<'_>) -> Result<Options, Error> {
+    fn options_of(&self, now: Now, add: &AddJob<'_>, place: Place) -> Result<Options, Error> {
         let default_retry = (add.ttl.ms() / 10).clamp(MIN_DEFAULT_RETRY_MS, DEFAULT_RETRY_MS);
         let retry = add.retry.unwrap_or(Span::from_ms(default_retry));
         if add.delay.ms() >= add.ttl.ms() {
@@ -168,7 +192,7 @@ impl Node {
         }
         let replicate = match add.replicate {
             Some(replicate) => replicate,
-            None => self.default_replicate(now)?,
+            None => self.default_replicate(place, now)?,
         };
         if retry.is_zero() && replicate != 1 {
             return Err(Error::RetryZeroReplicated);
@@ -195,10 +219,10 @@ impl Node {
     }
 
     /// As many copies as the setting says, as far as there are nodes for them.
-    fn default_replicate(&self, now: Now) -> Result<u16, Error> {
-        let reachable = self.reachable_nodes(now) as u64;
+    fn default_replicate(&self, place: Place, now: Now) -> Result<u16, Error> {
+        let reachable = self.nodes_for_copies(place, now) as u64;
         let copies = self.settings.default_replicate.min(reachable);
-        if copies < self.settings.default_replicate_min {
+        if copies < self.settings.default_replicate_min.max(1) {
             return Err(Error::NoRepl);
         }
         Ok(copies as u16)
@@ -209,14 +233,16 @@ impl Node {
         check_length("a job's body", add.body, self.settings.max_body)
     }
 
-    /// Refuses a job when memory is full. What may go is dropped first.
-    fn make_room(&mut self, now: Now, fx: &mut Effects) -> Result<(), Error> {
+    /// Refuses a job that is to be kept here when memory is full. What may go is
+    /// dropped first.
+    fn make_room(&mut self, place: Place, now: Now, fx: &mut Effects) -> Result<(), Error> {
         for _ in 0..MAX_RELIEF {
             if self.own_pressure() < Pressure::Critical || !self.relieve_memory(now, fx) {
                 break;
             }
         }
-        if self.pressure() == Pressure::Full || self.jobs.is_full() || self.queues.is_full() {
+        let full = place == Place::Here && self.pressure() == Pressure::Full;
+        if full || self.jobs.is_full() || self.queues.is_full() {
             self.stats.refused_for_memory += 1;
             return Err(Error::OutOfMemory);
         }

@@ -21,6 +21,7 @@ mod federation;
 pub mod get;
 pub mod inspect;
 mod invariants;
+mod leaving;
 pub mod load;
 pub mod membership;
 mod moves;
@@ -54,6 +55,7 @@ use crate::record::{NodeImage, Record};
 use crate::settings::Settings;
 use crate::tables::{JobTable, QueueTable, WaiterTable};
 use federation::Federation;
+use leaving::Drain;
 use rand::{RngCore, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use replication::Vigil;
@@ -133,6 +135,7 @@ pub struct Node {
     /// The nodes file of before the start.
     restored: Option<NodesFile>,
     leaving: bool,
+    drain: Drain,
     batches: u64,
     stats: Stats,
 }
@@ -174,6 +177,7 @@ impl Node {
             incarnation: 0,
             restored: None,
             leaving: false,
+            drain: Drain::default(),
             batches: 0,
             stats: Stats::default(),
         }
@@ -262,16 +266,6 @@ impl Node {
     /// Whether DISQUE LEAVING yes was said.
     pub fn is_leaving(&self) -> bool {
         self.leaving
-    }
-
-    /// DISQUE LEAVING yes: clients that wait are sent away.
-    /// DISQUE LEAVING no: as before.
-    pub fn set_leaving(&mut self, leaving: bool, now: Now, fx: &mut Effects) {
-        self.leaving = leaving;
-        self.cluster.beat_soon();
-        if leaving {
-            self.answer_all_waiters(&Answer::Error(Error::Leaving), now, fx);
-        }
     }
 
     /// DISQUE FLUSHALL: all jobs and queues are gone when this returns; their

@@ -26,6 +26,7 @@ impl Node {
             self.settled.next_wake(),
             self.next_walk(),
             self.next_request(),
+            self.next_drain(),
             self.cluster.next_beat(),
         ]
         .into_iter()
@@ -44,6 +45,7 @@ impl Node {
         self.run_copies(now, max, fx);
         self.run_jobs(now, max, fx);
         self.repeat_requests(now, max, fx);
+        self.run_drain(now, max, fx);
         self.drop_idle_queues(now, max);
         self.free_discarded(max);
         self.serve(now, max, fx);

@@ -55,8 +55,11 @@ impl Node {
     pub fn forget_waiter(&mut self, id: WaiterId, now: Now) {
         // The job of a producer that has left goes on its way: it may have been
         // told of it, and cannot tell.
-        if let Some(job) = self.adders.remove(id).and_then(|wait| wait.job) {
-            let copies = self.jobs.find(&job).map(|key| self.jobs[key].copies);
+        if let Some(producer) = self.adders.remove(id).and_then(|wait| wait.producer) {
+            let copies = self
+                .jobs
+                .find(&producer.job)
+                .map(|key| self.jobs[key].copies);
             if let Some(copies) = copies.and_then(|key| self.copies.get_mut(key)) {
                 copies.adder = None;
             }

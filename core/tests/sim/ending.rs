@@ -130,6 +130,9 @@ impl World {
         let nodes: Vec<usize> = self.sites.keys().copied().collect();
         for node in nodes {
             self.site(node).refuses_until = 0;
+            if self.profile.replicated {
+                self.make_at_home(node)?;
+            }
             if self.site(node).node.is_some() {
                 self.let_go_of_consumers(node)?;
                 let waiting: Vec<_> = self.site(node).waiting.keys().copied().collect();
@@ -137,6 +140,18 @@ impl World {
                     self.unblock(node, waiter)?;
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// A node has room, and does not leave.
+    fn make_at_home(&mut self, node: usize) -> Result<(), String> {
+        let site = self.site(node);
+        site.settings.max_memory = 0;
+        let settings = site.settings.clone();
+        if site.node.is_some() {
+            self.call(node, |node, _, _| node.set_settings(settings));
+            self.set_leaving(node, false)?;
         }
         Ok(())
     }

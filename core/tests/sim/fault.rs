@@ -33,6 +33,7 @@ impl World {
     pub fn fault(&mut self, node: usize) -> Result<(), String> {
         self.schedule_fault(node);
         let alone = u64::from(!self.profile.replicated);
+        let single = u64::from(self.sites.len() == 1);
         let stopped = u64::from(self.profile.severity >= Severity::Stopped);
         let wiped = u64::from(self.profile.severity >= Severity::Wiped);
         let fault = self.random.weighted(&[
@@ -43,7 +44,7 @@ impl World {
             (4, Fault::Stall),
             (6, Fault::ClockJump),
             (3, Fault::Snapshot),
-            (alone, Fault::Leaving),
+            (single, Fault::Leaving),
             (alone, Fault::Flush),
         ]);
         self.trace.line(format!("{:>9}   {fault:?}", ""));

@@ -77,6 +77,20 @@ impl World {
         }
     }
 
+    /// A node leaves, and too few stay for as many copies as were asked for.
+    pub fn note_thinned(&mut self, node: usize) {
+        let fault = Fault {
+            kind: FaultKind::Remove,
+            to: None,
+            lost: Lost::All,
+            jump: None,
+        };
+        if let Some(call) = self.begin_fault(node, fault) {
+            let end = self.line(node, call, Phase::Ok, Op::Fault);
+            self.note(end);
+        }
+    }
+
     /// A clock was set.
     pub fn clock_set(&mut self, node: usize, jump: i64) {
         let fault = Fault {
@@ -137,6 +151,10 @@ impl World {
                     self.ledger.has_begun = true;
                     self.look_at_all();
                     self.begin();
+                    if self.profile.settings.max_memory > 0 {
+                        // Nodes refuse now and then, up to the end.
+                        self.fault_for(0, FaultKind::Full, None, self.profile.end);
+                    }
                 }
                 Err(why) if self.now > 60_000 => {
                     return Err(format!("no cluster comes to be: {why}"));

@@ -3,7 +3,8 @@
 use crate::disk::Stop;
 use crate::guard::NEVER_WRITTEN;
 use crate::oracle::history::What;
-use crate::site::queue_name;
+use crate::profile::Severity;
+use crate::site::{queue_name, Site};
 use crate::world::{Event, World};
 use disque_checker::FaultKind;
 use disque_core::node::hex;
@@ -28,6 +29,9 @@ enum Act {
     /// So much time passes that it is not remembered any more who was forgotten.
     Month,
 }
+
+/// As many copies as clients ask for.
+const MOST_COPIES: usize = 3;
 
 impl World {
     /// The next act, if this run has any.
@@ -55,19 +59,20 @@ impl World {
         self.schedule_operator();
         let drastic = u64::from(self.profile.drastic);
         let alone = u64::from(!self.profile.replicated);
+        let apart = u64::from(self.profile.severity >= Severity::Apart);
         let act = self.random.weighted(&[
             (8 * alone, Act::Meet),
             (4 * alone, Act::Broadcast),
             (alone, Act::Unwritten),
-            (3 * alone, Act::Leave),
+            (3 * (1 - alone), Act::Leave),
             (3 * drastic, Act::Forget),
             (drastic, Act::Reset),
             (drastic, Act::Replace),
             (alone, Act::Move),
-            (5, Act::CutOneWay),
-            (3, Act::CutAnswers),
-            (3, Act::Split),
-            (2, Act::Refuse),
+            (5 * apart, Act::CutOneWay),
+            (3 * apart, Act::CutAnswers),
+            (3 * apart, Act::Split),
+            (2 * apart, Act::Refuse),
             (drastic, Act::Month),
         ]);
         self.trace.line(format!("{:>9}   {act:?}", ""));
@@ -121,6 +126,11 @@ impl World {
                     .node
                     .as_ref()
                     .is_some_and(|n| n.is_leaving());
+                let stays = |site: &&Site| site.node.as_ref().is_some_and(|n| !n.is_leaving());
+                let staying = self.sites.values().filter(stays).count();
+                if leaving && staying <= MOST_COPIES {
+                    self.note_thinned(node);
+                }
                 self.set_leaving(node, leaving)
             }
             Act::Forget if self.is_serving(node) => self.forget_any(node),

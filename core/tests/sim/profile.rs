@@ -124,6 +124,10 @@ impl Profile {
             replicated,
             severity: Severity::Older,
         };
+        if nodes > 1 && !replicated {
+            // A node without room would have others keep its jobs.
+            profile.settings.max_memory = 0;
+        }
         if replicated {
             profile.settings.federation = true;
             profile.severity = any_severity(random);
@@ -137,9 +141,7 @@ impl Profile {
         self.policy = self.any_policy(random);
         if self.severity == Severity::Calm {
             self.fault_pace = u64::MAX;
-            self.operator_pace = u64::MAX;
         }
-        self.settings.max_memory = 0;
         self.settings.deliver_after_crash = false;
         self.drastic = false;
         self.clients += 2 * self.nodes;

@@ -17,8 +17,13 @@ pub struct Span {
 
 impl Span {
     /// Whether it can keep nodes from knowing what others know. A clock alone
-    /// does not: nodes do not go by it.
+    /// does not: nodes do not go by it. Nor does a want of memory.
     fn disturbs(&self) -> bool {
+        !matches!(self.kind, FaultKind::Clock | FaultKind::Full)
+    }
+
+    /// Whether it can keep jobs from where they are wanted.
+    fn hinders(&self) -> bool {
         self.kind != FaultKind::Clock
     }
 }
@@ -89,11 +94,11 @@ impl Faults {
         (last <= t).then_some(last)
     }
 
-    /// The stretches of a time in which nothing is wrong.
+    /// The stretches of a time in which nothing hinders the nodes.
     pub fn calm(&self, from: u64, to: u64) -> Vec<(u64, u64)> {
         let mut calm = Vec::new();
         let mut start = from;
-        for span in self.disturbing() {
+        for span in self.spans.iter().filter(|span| span.hinders()) {
             if span.from > start && start < to {
                 calm.push((start, span.from.min(to)));
             }
@@ -163,7 +168,7 @@ mod tests {
             fault(13, 3, Phase::Info, FaultKind::Clock),
             fault(15, 2, Phase::Ok, FaultKind::Kill),
             fault(20, 1, Phase::Ok, FaultKind::Cut),
-            fault(40, 4, Phase::Invoke, FaultKind::Pause),
+            fault(40, 4, Phase::Invoke, FaultKind::Full),
             Event::new(50, 5, Phase::Info, Op::Heal),
         ];
         let faults = Faults::of(&events.iter().collect::<Vec<_>>());

@@ -9,19 +9,27 @@
 use crate::clock::{Now, NEVER};
 use crate::cluster::PeerKey;
 use crate::copies::Duty;
-use crate::effects::Effects;
+use crate::effects::{Answer, Effects};
+use crate::error::Error;
 use crate::holders::Holder;
 use crate::job::State;
 use crate::job_id::JobId;
+use crate::memory::Pressure;
 use crate::message::{encode_message, Claim, CopyImage, Message};
-use crate::node::replication::{Arrival, Talk};
+use crate::node::replication::{Arrival, Refusal, Talk};
 use crate::node::Node;
 use crate::record::Record;
 
 impl Node {
     /// Sends a job that was lifted off its queue to another node. Whether that could
     /// be done; else the job is back in its place.
-    pub(super) fn hand_over(&mut self, key: u32, to: PeerKey, now: Now, fx: &mut Effects) -> bool {
+    pub(in crate::node) fn hand_over(
+        &mut self,
+        key: u32,
+        to: PeerKey,
+        now: Now,
+        fx: &mut Effects,
+    ) -> bool {
         let (Ok(copies_key), Some(holder)) = (self.copies_of(key), self.holder_of(to)) else {
             self.place(key, State::Queued, NEVER);
             return false;
@@ -33,7 +41,13 @@ impl Node {
             self.jobs[key].withheld = true;
             fx.records.push(&Record::Withheld { id });
         }
-        self.place(key, State::Active, answer_by);
+        let waits = self.jobs[key].state == State::WaitRepl;
+        let parked = if waits {
+            State::WaitRepl
+        } else {
+            State::Active
+        };
+        self.place(key, parked, answer_by);
         let copies = &mut self.copies[copies_key];
         copies.handed = Some(holder);
         copies.own_deadline = false;
@@ -90,8 +104,8 @@ impl Node {
         let id = copy.id;
         if let Some(key) = self.jobs.find(&id) {
             self.take_own_copy(key, copy, talk)?;
-        } else if self.refuses(copy) {
-            talk.answer(&Message::NotTaken { id });
+        } else if let Some(Refusal { full }) = self.refuses(copy, Pressure::Full) {
+            talk.answer(&Message::NotTaken { id, full });
             return Ok(());
         } else if copy.body.is_none() {
             talk.answer(&Message::NeedBody { id });
@@ -151,12 +165,16 @@ impl Node {
         if self.jobs[key].attempt > 0 || self.jobs[key].state == State::Queued {
             return;
         }
+        self.answer_adder(key, Answer::Added, fx);
         let copies_key = self.jobs[key].copies;
+        let own = self.own;
         self.copies[copies_key].handed = None;
+        self.copies[copies_key].holders.confirm(own);
         self.copies.schedule(copies_key, Duty::None, NEVER);
         self.lift(key);
         self.jobs[key].withheld = false;
-        self.place(key, State::Queued, NEVER);
+        let (state, at) = self.first_place(key, now);
+        self.place(key, state, at);
         self.record_job(key, now, fx);
     }
 
@@ -174,15 +192,20 @@ impl Node {
         let expected = self.copies[copies_key].handed == Some(talk.from);
         if self.jobs[key].at_most_once() {
             if expected {
+                self.answer_adder(key, Answer::Added, talk.fx);
                 self.remove_recorded(key, talk.now, talk.fx);
             }
             return Ok(());
         }
         self.confirm(key, talk.from, talk.now, talk.fx);
         self.believe(key, claim, talk)?;
-        let copies = &mut self.copies[copies_key];
-        if expected && copies.responsible == Some(talk.from) {
-            copies.handed = None;
+        if self.copies[copies_key].responsible != Some(talk.from) {
+            return Ok(());
+        }
+        if self.keeps_none(key) || self.leaves_to_others(key, talk.now) {
+            self.drop_copy(key, talk.now, talk.fx);
+        } else if expected {
+            self.copies[copies_key].handed = None;
             let later = self.retry_deadline(key, talk.now);
             self.move_job(key, State::Active, later);
         }
@@ -191,12 +214,22 @@ impl Node {
 
     /// The other node takes no such job now: it is queued here again, in its old
     /// place.
-    pub(in crate::node) fn take_not_taken(&mut self, id: &JobId, talk: &mut Talk<'_, '_>) {
+    pub(in crate::node) fn take_not_taken(
+        &mut self,
+        id: &JobId,
+        full: bool,
+        talk: &mut Talk<'_, '_>,
+    ) {
         let Some(key) = self.live(id) else {
             return;
         };
         self.withdraw(self.jobs[key].queue, talk.with);
+        if self.jobs[key].state == State::WaitRepl && self.jobs[key].at_most_once() {
+            self.move_to_another(key, full, talk);
+            return;
+        }
         self.take_back_handed(key, talk.from, talk.now, talk.fx);
+        self.choose_another_heir(key, talk.from, talk.now);
     }
 
     /// The other node does not have the job after all.
@@ -225,7 +258,7 @@ impl Node {
         copies.handed = None;
         if self.jobs[key].at_most_once() {
             self.take_back_moved(key, now, fx);
-        } else {
+        } else if self.jobs[key].state != State::WaitRepl {
             self.move_job(key, State::Queued, NEVER);
             self.record_job(key, now, fx);
         }
@@ -234,6 +267,7 @@ impl Node {
     /// No answer came for an at-most-once job: it may have been delivered.
     pub(in crate::node) fn give_up_handed(&mut self, key: u32, now: Now, fx: &mut Effects) {
         self.stats.handovers_lost += 1;
+        self.answer_adder(key, |_| Answer::Error(Error::NoRepl), fx);
         self.remove_recorded(key, now, fx);
     }
 }

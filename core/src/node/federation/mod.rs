@@ -15,6 +15,7 @@ use super::Node;
 use crate::clock::Now;
 use crate::cluster::PeerKey;
 use crate::effects::{Effects, Gate};
+use crate::memory::Pressure;
 use crate::message::Message;
 use crate::queue::Request;
 use std::collections::{BTreeSet, VecDeque};
@@ -140,11 +141,12 @@ impl Node {
 
     /// NEEDJOBS to all: as many jobs as are wanted here, or none any more.
     fn request(&mut self, queue: u32, now: Now, fx: &mut Effects) {
-        let entry = &mut self.queues[queue];
         let wants = self.settings.federation
             && !self.leaving
-            && entry.order.is_empty()
-            && !entry.pause.output;
+            && self.pressure() < Pressure::Full
+            && self.queues[queue].order.is_empty()
+            && !self.queues[queue].pause.output;
+        let entry = &mut self.queues[queue];
         let count = if wants { entry.wanted.min(MOST) } else { 0 };
         entry.asked = count;
         if count == 0 {

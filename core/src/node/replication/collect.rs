@@ -310,17 +310,31 @@ impl Node {
                 LONGEST_TTL_FIELD.. => NEVER,
                 minutes => now.after(u64::from(minutes) * 60_000 + KEPT_MS),
             };
-            let Ok(key) = self.acks.insert(id, expire_at) else {
-                return;
-            };
-            fx.records.push(&Record::DummyAck {
-                id,
-                until: now.to_wall(expire_at),
-            });
-            self.ask_about(key, now, fx);
+            self.keep_dummy(id, expire_at, now, fx);
         } else {
             self.send_dummy(&id, None, now, fx);
         }
+    }
+
+    /// Keeps the acknowledgement of a job that is not here, and asks all about it.
+    pub(in crate::node) fn keep_dummy(
+        &mut self,
+        id: JobId,
+        expire_at: u64,
+        now: Now,
+        fx: &mut Effects,
+    ) {
+        if self.acks.find(&id).is_some() {
+            return;
+        }
+        let Ok(key) = self.acks.insert(id, expire_at) else {
+            return;
+        };
+        fx.records.push(&Record::DummyAck {
+            id,
+            until: now.to_wall(expire_at),
+        });
+        self.ask_about(key, now, fx);
     }
 
     /// Tells all nodes of a dummy ack, or the one that collects.

@@ -13,6 +13,12 @@ use crate::record::Record;
 use crate::span::Span;
 use smallvec::SmallVec;
 
+/// Why a job of another node is not taken.
+pub(in crate::node) struct Refusal {
+    /// For want of memory.
+    pub full: bool,
+}
+
 impl Node {
     pub(in crate::node) fn copy_image<'a>(
         &'a self,
@@ -56,11 +62,17 @@ impl Node {
         if let Some(key) = self.jobs.find(&id) {
             let copies = self.copies_of(key)?;
             self.merge(copies, copy.holders)?;
-            self.confirm(key, talk.from, talk.now, talk.fx);
+            if self.read_set(copy.holders)?.is_confirmed(talk.from) {
+                self.confirm(key, talk.from, talk.now, talk.fx);
+            }
             self.believe(key, &copy.claim, talk)?;
             self.check_copies(key, talk.now, talk.fx);
-        } else if self.refuses(copy) {
-            talk.answer(&Message::NotKept { id });
+            if self.keeps_none(key) {
+                talk.answer(&Message::NotKept { id, full: true });
+                return Ok(());
+            }
+        } else if let Some(Refusal { full }) = self.refuses(copy, Pressure::High) {
+            talk.answer(&Message::NotKept { id, full });
             return Ok(());
         } else {
             self.keep_copy(copy, Arrival::Hold, talk)?;
@@ -69,20 +81,20 @@ impl Node {
         Ok(())
     }
 
-    pub(in crate::node) fn refuses(&self, copy: &CopyImage<'_>) -> bool {
+    /// Whether the job is refused: copies from [`Pressure::High`] on, jobs that consumers
+    /// wait for not before there is no room at all.
+    pub(in crate::node) fn refuses(&self, copy: &CopyImage<'_>, from: Pressure) -> Option<Refusal> {
         let queue = self.queues.find(copy.queue);
         let paused = queue.is_some_and(|key| self.queues[key].pause.input);
         let long = self.check_queue_name(copy.queue).is_err()
             || copy
                 .body
                 .is_some_and(|body| body.len() as u64 > self.settings.max_body);
-        let full = self.pressure() >= Pressure::High || self.jobs.is_full();
-        self.leaving
-            || paused
-            || long
-            || full
-            || copy.ttl_left_ms == 0
-            || self.check_room_for_queue(copy.queue).is_err()
+        let full = self.pressure() >= from
+            || self.jobs.is_full()
+            || self.check_room_for_queue(copy.queue).is_err();
+        let refused = self.leaving || paused || long || full || copy.ttl_left_ms == 0;
+        refused.then_some(Refusal { full })
     }
 
     /// Takes in a job that another node sends.
@@ -108,21 +120,23 @@ impl Node {
         job.attempt = copy.claim.attempt;
         job.nacks = copy.nacks;
         job.additional_deliveries = copy.additional_deliveries;
+        let begin = now.after(copy.delay_left_ms);
         if options.retry.is_zero() {
             // It moves: there is no other copy.
-            job.state = State::Queued;
+            (job.state, job.requeue_at) = match copy.delay_left_ms {
+                0 => (State::Queued, NEVER),
+                _ => (State::Delayed, begin),
+            };
             let key = self.insert_job(job)?;
             self.record_job(key, now, talk.fx);
             return Ok(());
         }
-        let begin = now.after(copy.delay_left_ms);
         let deadline = self.deadline_after(options.retry, now);
         job.requeue_at = deadline.saturating_add(begin - now.mono_ms);
         let key = self.insert_job(job)?;
 
         let mut copies = Copies::new(key, self.own);
         copies.holders.add_all(&holders);
-        copies.holders.confirm(talk.from);
         let first = copy.claim.turn <= 1 && holders.len() == usize::from(copy.replicate);
         let sure = if copy.sync == copy.replicate && first {
             // The producer is answered only when all of these hold it.

@@ -24,8 +24,9 @@ impl Node {
         let copies = &self.copies[job.copies];
         hold!(copies.job == key, "{id}: its copies are another job's");
         hold!(
-            copies.holders.is_confirmed(self.own),
-            "{id}: this node is no holder of it"
+            copies.holders.is_confirmed(self.own) || job.state == State::WaitRepl,
+            "{id}: this node is no holder of it, and it is {:?}",
+            job.state
         );
         let waits = copies.adder.is_some();
         hold!(
@@ -46,7 +47,7 @@ impl Node {
             State::Acked => matches!(copies.duty, Duty::Collect | Duty::AwaitCollection),
             _ => matches!(
                 copies.duty,
-                Duty::None | Duty::Spread | Duty::Repair | Duty::HandOver
+                Duty::None | Duty::Spread | Duty::Repair | Duty::Entrust | Duty::HandOver
             ),
         };
         hold!(
@@ -84,7 +85,8 @@ impl Node {
                 let wait = self.adders.get(waiter);
                 let id = self.jobs[copies.job].id;
                 hold!(
-                    wait.is_some_and(|wait| wait.job == Some(id)),
+                    wait.and_then(|wait| wait.producer.as_ref())
+                        .is_some_and(|producer| producer.job == id),
                     "{id}: {waiter:?} does not wait for it"
                 );
             }

@@ -2,6 +2,7 @@
 //!
 //! - [`spread`]: making copies, counting them, and making more where some were lost;
 //!   [`copy`]: one of them.
+//! - [`elsewhere`]: jobs of which this node keeps no copy.
 //! - [`turns`]: who queues a job again, so that one node does and no two;
 //!   [`asking`]: the question before.
 //! - [`collect`]: acknowledgements, until every possible holder knows them.
@@ -17,12 +18,14 @@
 mod asking;
 mod collect;
 mod copy;
+mod elsewhere;
 mod have;
 mod invariants;
 mod spread;
 mod turns;
 mod vigil;
 
+pub(super) use copy::Refusal;
 pub(super) use vigil::Vigil;
 
 use super::Node;
@@ -269,6 +272,15 @@ impl Node {
                 self.take_del_job(&id, talk);
                 return Ok(());
             }
+            Message::KeepAck {
+                id,
+                ttl_left_ms,
+                holders,
+            } => return self.take_keep_ack(&id, ttl_left_ms, holders, talk),
+            Message::AckKept { id } => {
+                self.take_ack_kept(&id, talk);
+                return Ok(());
+            }
             Message::NeedJobs {
                 queue,
                 count,
@@ -295,8 +307,8 @@ impl Node {
         match message {
             Message::ReplJob(copy) => self.take_copy(&copy, talk),
             Message::GotJob { id } => self.take_got_job(&id, talk),
-            Message::NotKept { id } => {
-                self.take_not_kept(&id, talk);
+            Message::NotKept { id, full } => {
+                self.take_not_kept(&id, full, talk);
                 Ok(())
             }
             Message::Holders { id, holders } => self.take_holders(&id, holders, talk),
@@ -320,8 +332,8 @@ impl Node {
             Message::Postpone { id, ms, claim } => self.take_postpone(&id, ms, &claim, talk),
             Message::YourJob { copy, .. } => self.take_your_job(&copy, talk),
             Message::GotYourJob { id, claim } => self.take_got_your_job(&id, &claim, talk),
-            Message::NotTaken { id } => {
-                self.take_not_taken(&id, talk);
+            Message::NotTaken { id, full } => {
+                self.take_not_taken(&id, full, talk);
                 Ok(())
             }
             Message::NeedBody { id } => {

@@ -4,13 +4,14 @@
 use super::{doubled, Talk, FIRST_WAIT_MS};
 use crate::clock::{Now, NEVER};
 use crate::cluster::{Peer, PeerKey};
-use crate::copies::{Copies, Duty};
+use crate::copies::{Copies, Duty, NO_COPIES};
 use crate::effects::{Answer, Effects, Gate, WaiterId};
 use crate::error::Error;
 use crate::holders::{Holder, Pairs};
 use crate::job::{Options, State};
 use crate::job_id::JobId;
 use crate::message::Message;
+use crate::node::add::Place;
 use crate::node::Node;
 use crate::tables::Waiter;
 use rand::RngCore;
@@ -25,12 +26,12 @@ const LONGEST_WAIT_MS: u64 = 30_000;
 const HEARD_MS: u64 = 3_000;
 
 impl Node {
-    /// How many nodes can keep a copy now, this one included.
-    pub(in crate::node) fn reachable_nodes(&self, now: Now) -> usize {
-        self.targets(now).count() + 1
+    /// How many nodes can keep a copy of a new job now.
+    pub(in crate::node) fn nodes_for_copies(&self, place: Place, now: Now) -> usize {
+        self.targets(now).count() + usize::from(place == Place::Here)
     }
 
-    fn targets(&self, now: Now) -> impl Iterator<Item = PeerKey> + '_ {
+    pub(in crate::node) fn targets(&self, now: Now) -> impl Iterator<Item = PeerKey> + '_ {
         let timeout = self.settings.node_timeout_ms;
         let peers = self.cluster.peers();
         peers
@@ -38,8 +39,15 @@ impl Node {
             .map(|peer| peer.key)
     }
 
-    /// Up to `count` random nodes that can keep a copy and are not among those.
-    fn pick(&mut self, count: usize, without: &[Holder], now: Now) -> SmallVec<[Holder; 4]> {
+    /// Up to `count` nodes that can keep a copy of a job and are not among those: first
+    /// where consumers wait for it, else random ones.
+    pub(super) fn pick(
+        &mut self,
+        key: u32,
+        count: usize,
+        without: &[Holder],
+        now: Now,
+    ) -> SmallVec<[Holder; 4]> {
         let all: SmallVec<[PeerKey; 8]> = self.targets(now).collect();
         let mut free: SmallVec<[Holder; 8]> = all
             .into_iter()
@@ -47,6 +55,14 @@ impl Node {
             .filter(|holder| !without.contains(holder))
             .collect();
         let mut picked = SmallVec::new();
+        let requests = self.queues[self.jobs[key].queue].requests.clone();
+        for request in requests {
+            let holder = self.holder_of(request.from);
+            let place = free.iter().position(|one| Some(*one) == holder);
+            if let Some(place) = place.filter(|_| picked.len() < count) {
+                picked.push(free.swap_remove(place));
+            }
+        }
         while picked.len() < count && !free.is_empty() {
             let place = self.rng.next_u32() as usize % free.len();
             picked.push(free.swap_remove(place));
@@ -59,6 +75,7 @@ impl Node {
     pub(in crate::node) fn start_spreading(
         &mut self,
         key: u32,
+        place: Place,
         timeout_ms: u64,
         now: Now,
         fx: &mut Effects,
@@ -66,24 +83,16 @@ impl Node {
         let Options {
             replicate, sync, ..
         } = self.jobs[key].options;
+        let here = place == Place::Here;
         // A node that has just come up gets what is sent now: it has not missed it.
         self.look_around(now);
-        let mut copies = Copies::new(key, self.own);
-        copies.turn = 1;
-        copies.responsible = Some(self.own);
-        copies.asked = self.vigil.doubts;
-        copies.heard_at = now.mono_ms;
-        for holder in self.pick(usize::from(replicate) - 1, &[self.own], now) {
+        let mut copies = self.first_copies(key, place, now);
+        let others = usize::from(replicate) - usize::from(here);
+        for holder in self.pick(key, others, &[self.own], now) {
             copies.holders.add(holder);
         }
-        if sync > 1 {
-            let deadline = match timeout_ms {
-                0 => NEVER,
-                ms => now.after(ms),
-            };
-            let id = self.jobs[key].id;
-            let wait = Waiter::for_copies(id, deadline);
-            copies.adder = Some(self.adders.insert(wait)?);
+        if sync > 1 || !here {
+            copies.adder = Some(self.wait_for_copies(key, timeout_ms, now)?);
         }
         let waiter = copies.adder;
         let copies = self.copies.insert(copies)?;
@@ -99,9 +108,37 @@ impl Node {
         Ok(waiter)
     }
 
+    /// What is known of the copies of a job that is just added.
+    pub(super) fn first_copies(&self, key: u32, place: Place, now: Now) -> Copies {
+        let mut copies = Copies::new(key, self.own);
+        if place == Place::Elsewhere {
+            copies.holders.doubt(self.own);
+        }
+        copies.turn = 1;
+        copies.responsible = Some(self.own);
+        copies.asked = self.vigil.doubts;
+        copies.heard_at = now.mono_ms;
+        copies
+    }
+
+    /// Lets the producer of a job wait for its copies; 0 ms for without limit.
+    pub(super) fn wait_for_copies(
+        &mut self,
+        key: u32,
+        timeout_ms: u64,
+        now: Now,
+    ) -> Result<WaiterId, Error> {
+        let deadline = match timeout_ms {
+            0 => NEVER,
+            ms => now.after(ms),
+        };
+        let wait = Waiter::for_copies(self.jobs[key].id, deadline);
+        Ok(self.adders.insert(wait)?)
+    }
+
     /// How long to wait for an answer before asking again: the slowest link sets
     /// it.
-    fn first_wait(&self) -> u64 {
+    pub(super) fn first_wait(&self) -> u64 {
         self.patience(FIRST_WAIT_MS)
     }
 
@@ -181,26 +218,42 @@ impl Node {
         let copies = &self.copies[self.jobs[key].copies];
         let confirmed = copies.holders.confirmed_len();
         let waits = self.jobs[key].state == State::WaitRepl;
-        if waits && confirmed >= usize::from(options.sync) {
+        if waits && confirmed >= options.copies_to_wait_for() {
             self.record_holders(key, fx);
             self.release(key, now, fx);
         } else if !waits {
             self.record_holders(key, fx);
         }
         self.check_copies(key, now, fx);
+        self.drain_soon(key);
     }
 
     /// Enough nodes hold the job: it is queued or delayed, and its producer gets
     /// the id.
     pub(in crate::node) fn release(&mut self, key: u32, now: Now, fx: &mut Effects) {
+        if self.keeps_none(key) {
+            let copies_key = self.jobs[key].copies;
+            if self.copies[copies_key].handed.is_none() {
+                self.copies[copies_key].tries = 0;
+                self.answer_adder(key, Answer::Added, fx);
+                self.copies.schedule(copies_key, Duty::Entrust, now.mono_ms);
+            }
+            return;
+        }
+        let (state, at) = self.first_place(key, now);
+        self.move_job(key, state, at);
+        self.answer_adder(key, Answer::Added, fx);
+    }
+
+    /// Where a job belongs that was never queued: in its queue, or behind its DELAY.
+    pub(in crate::node) fn first_place(&self, key: u32, now: Now) -> (State, u64) {
         let job = &self.jobs[key];
         let delay_at = job.delay_ends_at();
         if job.options.delay.is_zero() || delay_at <= now.mono_ms {
-            self.move_job(key, State::Queued, NEVER);
+            (State::Queued, NEVER)
         } else {
-            self.move_job(key, State::Delayed, delay_at);
+            (State::Delayed, delay_at)
         }
-        self.answer_adder(key, Answer::Added, fx);
     }
 
     /// Answers the producer that waits for copies of this job, if one does.
@@ -229,8 +282,11 @@ impl Node {
         now: Now,
         fx: &mut Effects,
     ) {
-        let job = self.adders.get(waiter).and_then(|wait| wait.job);
-        let Some(key) = job.and_then(|id| self.live(&id)) else {
+        let producer = self
+            .adders
+            .get(waiter)
+            .and_then(|wait| wait.producer.as_ref());
+        let Some(key) = producer.and_then(|one| self.live(&one.job)) else {
             self.adders.remove(waiter);
             return;
         };
@@ -239,26 +295,31 @@ impl Node {
     }
 
     /// A node keeps no copy.
-    pub(super) fn take_not_kept(&mut self, id: &JobId, talk: &mut Talk<'_, '_>) {
+    pub(super) fn take_not_kept(&mut self, id: &JobId, full: bool, talk: &mut Talk<'_, '_>) {
         let Some(key) = self.live(id) else {
             return;
         };
         let Some(copies) = self.copies.get_mut(self.jobs[key].copies) else {
             return;
         };
-        if copies.holders.is_confirmed(talk.from) {
+        // Who is responsible has it, if only until another one takes it over.
+        let has_it = copies.responsible == Some(talk.from);
+        if has_it || copies.holders.is_confirmed(talk.from) {
             return;
         }
         copies.holders.remove(talk.from);
         let eager = copies.tries < 8;
+        let refused = self.note_refusal(key, talk.from, full);
+        let copies = &mut self.copies[self.jobs[key].copies];
         if eager && matches!(copies.duty, Duty::Spread | Duty::Repair) {
             copies.tries += 1;
-            self.add_copies(key, &[talk.from], talk.now, talk.fx);
+            self.add_copies(key, &refused, talk.now, talk.fx);
         }
+        self.give_up_if_refused(key, talk.now, talk.fx);
     }
 
     /// Sends the job to as many further nodes as copies are missing.
-    fn add_copies(&mut self, key: u32, without: &[Holder], now: Now, fx: &mut Effects) {
+    pub(super) fn add_copies(&mut self, key: u32, without: &[Holder], now: Now, fx: &mut Effects) {
         let missing = self.missing(key, now);
         let copies = &self.copies[self.jobs[key].copies];
         let mut known: SmallVec<[Holder; 8]> = copies.holders.iter().collect();
@@ -267,7 +328,7 @@ impl Node {
         let pending = unconfirmed
             .filter(|holder| self.reach(*holder, now).is_some())
             .count();
-        let added = self.pick(missing.saturating_sub(pending), &known, now);
+        let added = self.pick(key, missing.saturating_sub(pending), &known, now);
         self.name_new(key, &added, now, fx);
     }
 
@@ -290,19 +351,31 @@ impl Node {
         Gate::Written
     }
 
+    /// Whether there is a node that could have a copy more.
+    pub(in crate::node) fn can_be_copied(&mut self, key: u32, now: Now) -> bool {
+        let copies = &self.copies[self.jobs[key].copies];
+        let confirmed: SmallVec<[Holder; 8]> = copies.holders.confirmed().collect();
+        !self.pick(key, 1, &confirmed, now).is_empty()
+    }
+
     /// How many copies are missing.
-    fn missing(&self, key: u32, now: Now) -> usize {
+    pub(in crate::node) fn missing(&self, key: u32, now: Now) -> usize {
         let job = &self.jobs[key];
-        let Some(copies) = self.copies.get(job.copies) else {
+        if job.copies == NO_COPIES {
             return 0;
-        };
-        let there = copies.holders.confirmed();
-        let there = there.filter(|holder| self.counts(*holder, now)).count();
-        usize::from(job.options.replicate).saturating_sub(there)
+        }
+        usize::from(job.options.replicate).saturating_sub(self.copies_that_stay(key, now))
+    }
+
+    /// How many nodes surely have a copy, and stay.
+    pub(in crate::node) fn copies_that_stay(&self, key: u32, now: Now) -> usize {
+        let copies = self.copies.get(self.jobs[key].copies).into_iter();
+        let confirmed = copies.flat_map(|copies| copies.holders.confirmed());
+        confirmed.filter(|holder| self.counts(*holder, now)).count()
     }
 
     /// Looks whether a live job has all its copies, and sees to it if not.
-    pub(super) fn check_copies(&mut self, key: u32, now: Now, fx: &mut Effects) {
+    pub(in crate::node) fn check_copies(&mut self, key: u32, now: Now, fx: &mut Effects) {
         let job = &self.jobs[key];
         let copies_key = job.copies;
         if self.copies.get(copies_key).is_none() || job.is_acked() {
@@ -397,7 +470,7 @@ impl Node {
         self.copies
             .schedule(copies_key, Duty::Spread, now.after(wait));
         let one_more = usize::from(self.missing(key, now) > 0);
-        let added = self.pick(one_more, &known, now);
+        let added = self.pick(key, one_more, &known, now);
         self.name_new(key, &added, now, fx);
     }
 
@@ -409,7 +482,7 @@ impl Node {
             return;
         }
         let known: SmallVec<[Holder; 8]> = copies.holders.iter().collect();
-        let added = self.pick(1, &known, now);
+        let added = self.pick(key, 1, &known, now);
         let gate = self.name(key, &added, fx);
         self.send_copies_to(key, added.into_iter(), gate, now, fx);
     }
@@ -424,7 +497,7 @@ impl Node {
             self.check_copies(key, now, fx);
             return;
         }
-        let acts = self.repairs_first(key, now) || silent;
+        let acts = self.leaving || self.repairs_first(key, now) || silent;
         let copies = &mut self.copies[copies_key];
         let wait = if acts {
             copies.tries = copies.tries.saturating_add(1);
@@ -452,6 +525,7 @@ impl Node {
         let copies_key = self.copies_of(key)?;
         let set = self.read_set(pairs)?;
         let own = self.own;
+        let keeps = !self.keeps_none(key);
         let copies = &mut self.copies[copies_key];
         let before = copies.holders.clone();
         copies.holders.add_all(&set);
@@ -464,7 +538,9 @@ impl Node {
                 copies.responsible = None;
             }
         }
-        copies.holders.confirm(own);
+        if keeps {
+            copies.holders.confirm(own);
+        }
         copies.heard_at = talk.now.mono_ms;
         if copies.holders != before {
             self.ask_new_holders(key, &before, talk.now, talk.fx);

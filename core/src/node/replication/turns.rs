@@ -8,7 +8,7 @@
 
 use super::{Standing, Talk};
 use crate::clock::{Now, NEVER};
-use crate::copies::NO_COPIES;
+use crate::copies::{Duty, NO_COPIES};
 use crate::effects::{Effects, Gate};
 use crate::holders::{Pair, Pairs};
 use crate::job::State;
@@ -65,7 +65,8 @@ impl Node {
             }
             return Ok(order);
         }
-        if self.jobs[key].state == State::WaitRepl {
+        let answered = copies.adder.is_none() && copies.duty == Duty::Entrust;
+        if self.jobs[key].state == State::WaitRepl && !answered {
             // It is not this node's to give away before its producer was answered.
             return Ok(order);
         }
@@ -143,10 +144,11 @@ impl Node {
     }
 
     /// How long until the job is queued here, in ms; 0 if it is, or for never.
-    fn time_left(&self, key: u32, now: Now) -> u64 {
+    pub(super) fn time_left(&self, key: u32, now: Now) -> u64 {
         let job = &self.jobs[key];
         match job.state {
-            State::Queued | State::WaitRepl => 0,
+            State::Queued => 0,
+            State::WaitRepl => job.delay_ends_at().saturating_sub(now.mono_ms),
             _ if job.requeue_at == NEVER => 0,
             _ => job.requeue_at.saturating_sub(now.mono_ms),
         }
@@ -325,6 +327,10 @@ impl Node {
         talk: &mut Talk<'_, '_>,
     ) -> Result<(), String> {
         let Some(key) = self.live_or_deny(id, talk) else {
+            talk.answer(&Message::NotTaken {
+                id: *id,
+                full: false,
+            });
             return Ok(());
         };
         let now = talk.now;
@@ -339,21 +345,41 @@ impl Node {
         let job = &mut self.jobs[key];
         job.attempt = job.attempt.max(claim.attempt);
         self.record_holders(key, talk.fx);
-        let state = self.jobs[key].state;
-        let held = state == State::Queued || self.copies[copies_key].own_deadline;
-        if held || !Self::waits_for_requeue(state) || !self.jobs[key].may_be_queued() {
+        let job = &self.jobs[key];
+        if self.leaving || self.queues[job.queue].pause.input {
+            talk.answer(&Message::NotTaken {
+                id: *id,
+                full: false,
+            });
             return Ok(());
         }
-        self.take_turn(key);
-        if delay_ms > 0 {
-            self.move_job(key, State::Active, now.after(delay_ms));
-            self.own_deadline(key);
-        } else {
-            self.move_job(key, State::Queued, NEVER);
+        let own_deadline = self.copies[copies_key].own_deadline;
+        let held = matches!(job.state, State::Queued | State::Delayed) || own_deadline;
+        if !held && Self::waits_for_requeue(job.state) && job.may_be_queued() {
+            self.take_turn(key);
+            self.plan_first(key, delay_ms, now);
+            self.tell_queued(key, Bump::None, delay_ms, now, talk.fx);
         }
-        self.tell_queued(key, Bump::None, delay_ms, now, talk.fx);
         self.check_copies(key, now, talk.fx);
+        talk.answer(&Message::GotYourJob {
+            id: *id,
+            claim: self.claim(key),
+        });
         Ok(())
+    }
+
+    /// A job that has become this node's is queued, at once or in `delay_ms`.
+    fn plan_first(&mut self, key: u32, delay_ms: u64, now: Now) {
+        let job = &self.jobs[key];
+        let first = job.attempt == 0 && !job.options.delay.is_zero();
+        match delay_ms {
+            0 => self.move_job(key, State::Queued, NEVER),
+            ms if first => self.move_job(key, State::Delayed, now.after(ms)),
+            ms => {
+                self.move_job(key, State::Active, now.after(ms));
+                self.own_deadline(key);
+            }
+        }
     }
 
     /// A live copy is dropped here though the job is not settled: another node takes
