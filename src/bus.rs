@@ -512,5 +512,13 @@ fn line_of(news: &News) -> (Level, String) {
             Level::Warning,
             "the cluster has forgotten this node: it serves nothing until DISQUE RESET".into(),
         ),
+        News::WasSuperseded(by) => (
+            Level::Warning,
+            format!(
+                "a replica that was promoted is this node now, at {}: this server serves nothing \
+                 until it is made its replica, or DISQUE RESET",
+                by.contact
+            ),
+        ),
     }
 }

@@ -106,11 +106,6 @@ pub fn command(
     let flags = call.ctx().flags();
     admin(call, |host, now, call| {
         host.node.check_serving()?;
-        // A replica may be set to take writes: its jobs are its primary's all the
-        // same.
-        if host.passive {
-            return Err(Error::ReadOnly);
-        }
         if host.node.has_ready() && !flags.multi() && !flags.script() {
             // Clients that wait since a transaction come first.
             host.node.serve(now, SERVED_PER_COMMAND, &mut host.fx);
@@ -120,8 +115,8 @@ pub fn command(
     });
 }
 
-/// The same for a command that runs also on a node that the cluster has
-/// forgotten.
+/// The same for a command that runs also on a node that does not serve, since the
+/// cluster has forgotten it or another server is it.
 pub fn admin(
     call: &mut Call<'_>,
     run: impl FnOnce(&mut Host, Now, &mut Call<'_>) -> Result<(), Error>,
@@ -130,7 +125,14 @@ pub fn admin(
     let turn = call.turn();
     let done = HOST.with(turn.main(), |host| {
         let now = now();
-        if let Err(error) = run(host, now, call) {
+        // A replica may be set to take writes: its jobs are its primary's all the
+        // same.
+        let follows = host.passive && !flags.replicated() && !flags.loading();
+        let done = match follows {
+            true => Err(Error::ReadOnly),
+            false => run(host, now, call),
+        };
+        if let Err(error) = done {
             call.reply().error(&error.to_string());
         }
         // In a transaction or script clients are served when it is over.
@@ -166,8 +168,8 @@ pub fn query(
     }
 }
 
-/// The same for a command that tells about the node itself, also when the
-/// cluster has forgotten it.
+/// The same for a command that tells about the node itself, also when it does not
+/// serve.
 pub fn look(
     call: &mut Call<'_>,
     run: impl FnOnce(&mut Host, Now, &mut Call<'_>) -> Result<(), Error>,

@@ -2,6 +2,7 @@
 
 use crate::ffi::{Info, MainThread, Reason};
 use crate::host::{now, Host, HOST};
+use disque_core::error::Error;
 use std::ffi::{CStr, CString};
 
 /// The version of this module.
@@ -30,6 +31,10 @@ pub fn figures(host: &Host) -> Vec<(&'static str, Figure)> {
     vec![
         ("version", Text(VERSION.into())),
         ("node_id", Text(identity.hex())),
+        ("role", Text(role(host).into())),
+        ("state", Text(state(host).into())),
+        ("term", Number(identity.term)),
+        ("data_epoch", Number(identity.epoch)),
         ("known_nodes", Number(cluster.size() as u64)),
         ("reachable_nodes", Number(reachable as u64)),
         (
@@ -83,6 +88,23 @@ pub fn figures(host: &Host) -> Vec<(&'static str, Figure)> {
         ("damaged_records_skipped_total", Number(host.load.skipped)),
         ("config_warnings", Text(warnings.join(","))),
     ]
+}
+
+fn role(host: &Host) -> &'static str {
+    match host.is_passive() {
+        true => "replica",
+        false => "primary",
+    }
+}
+
+/// Whether the node serves, and why not.
+fn state(host: &Host) -> &'static str {
+    match host.node.check_serving() {
+        Ok(()) if host.is_passive() => "follows",
+        Ok(()) => "serves",
+        Err(Error::Forgotten) => "forgotten",
+        Err(_) => "superseded",
+    }
 }
 
 /// Answers INFO. In a crash report only what can be had without touching a state

@@ -9,6 +9,7 @@ use crate::error::Error;
 use crate::job_id::JobId;
 use crate::message::{encode_message, Message};
 use crate::record::RecordBatch;
+use crate::succession::Successor;
 
 /// A client that waits for its answer: the name under which the core and its
 /// caller both know it. Never reused within a process.
@@ -114,6 +115,8 @@ pub enum News {
     NotMet(String),
     /// The cluster has forgotten this node.
     WasForgotten,
+    /// Another server is this node now.
+    WasSuperseded(Successor),
 }
 
 impl Effects {

@@ -19,6 +19,8 @@ pub enum Error {
     Paused,
     /// The cluster has forgotten this node.
     Forgotten,
+    /// A promoted replica is this node now.
+    Superseded,
     /// DISQUE MEET names an address of this node.
     MeetsItself,
     /// DISQUE MEET found a node that was forgotten.
@@ -113,6 +115,10 @@ impl fmt::Display for Error {
             Error::Paused => "PAUSED Queue is paused in: it takes no jobs now, try later",
             Error::Forgotten => {
                 "FORGOTTEN The cluster has forgotten this node: DISQUE RESET makes it a new one"
+            }
+            Error::Superseded => {
+                "SUPERSEDED A promoted replica is this node now: make this server its replica, \
+                 or DISQUE RESET"
             }
             Error::MeetsItself => "ERR this node cannot meet itself: give another node's address",
             Error::MeetsForgotten => {

@@ -7,6 +7,7 @@
 
 use crate::job_id::JobId;
 use crate::node::Identity;
+use crate::succession::{ancestors, descendants};
 use bincode::{BorrowDecode, Encode};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
@@ -92,7 +93,8 @@ impl HolderTable {
     /// A holder has got another name. Returns its number: where the name was
     /// known, that of the name.
     pub fn rename(&mut self, holder: Holder, pair: Pair) -> Holder {
-        if let Some(&known) = self.numbers.get(&pair) {
+        if let Some(known) = self.find(pair) {
+            self.advance(pair);
             return known;
         }
         let before = std::mem::replace(&mut self.pairs[holder.index()], pair);
@@ -101,9 +103,39 @@ impl HolderTable {
         holder
     }
 
+    /// The number of a pair that was heard of, or of its line of data: what a
+    /// promoted replica has took the place of what its primary had, so both have one
+    /// number, and lists that name either mean the later one.
+    fn find(&mut self, pair: Pair) -> Option<Holder> {
+        if let Some(&holder) = self.numbers.get(&pair) {
+            return Some(holder);
+        }
+        let line = descendants(pair.epoch).chain(ancestors(pair.epoch));
+        let known = |epoch| self.numbers.get(&Pair { epoch, ..pair });
+        let holder = line.filter_map(known).next().copied()?;
+        self.numbers.insert(pair, holder);
+        Some(holder)
+    }
+
+    /// A promoted replica is its node from now on: what its primary held goes by the
+    /// name of the pair that took its place.
+    pub fn advance(&mut self, pair: Pair) {
+        if let Some(holder) = self.find(pair) {
+            let named = &mut self.pairs[holder.index()];
+            if descendants(named.epoch).any(|epoch| epoch == pair.epoch) {
+                *named = pair;
+            }
+        }
+    }
+
+    /// Whether data of this pair are those of a holder.
+    pub fn is_line_of(&self, pair: &Pair, holder: Holder) -> bool {
+        self.pair(holder) == *pair || self.numbers.get(pair) == Some(&holder)
+    }
+
     /// The number of a pair, new if it was never heard of.
     pub fn number(&mut self, pair: Pair) -> Result<Holder, TooManyHolders> {
-        if let Some(&holder) = self.numbers.get(&pair) {
+        if let Some(holder) = self.find(pair) {
             return Ok(holder);
         }
         let number = u16::try_from(self.pairs.len()).map_err(|_| TooManyHolders)?;

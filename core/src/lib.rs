@@ -27,4 +27,5 @@ pub mod queue;
 pub mod record;
 pub mod settings;
 pub mod span;
+pub mod succession;
 pub mod tables;

@@ -95,8 +95,11 @@ fn own_line(host: &Host, own: &Contact) -> String {
     if host.node.was_forgotten() {
         flags.push_str(",forgotten");
     }
+    if host.node.successor().is_some() {
+        flags.push_str(",superseded");
+    }
     let (id, epoch) = (identity.hex(), identity.epoch);
-    format!("{id} {} {flags} {epoch} 0 connected 0\n", address(own))
+    format!("{id} {own} {flags} {epoch} 0 connected 0\n")
 }
 
 /// A line: id, address, flags, epoch, ms since last heard (-1 for never), link,
@@ -124,20 +127,11 @@ fn peer_line(host: &Host, now: Now, peer: &Peer) -> String {
         LinkState::Refusing(refusal) => ("disconnected", format!(" ({})", refusal.0)),
     };
     let queued = host.queued_bytes(peer.key);
-    let (id, at) = (hex(&peer.id), address(&peer.contact));
+    let (id, at) = (hex(&peer.id), &peer.contact);
     format!(
         "{id} {at} {flags} {} {silent} {link} {queued}{why}\n",
         peer.epoch
     )
-}
-
-fn address(contact: &Contact) -> String {
-    let Contact { host, port } = contact;
-    if host.contains(':') {
-        format!("[{host}]:{port}")
-    } else {
-        format!("{host}:{port}")
-    }
 }
 
 /// Where clients reach this node.
@@ -203,7 +197,7 @@ mod tests {
 
     fn parse(host: &str, port: &str) -> Result<String, String> {
         parse_contact(&[host.as_bytes(), port.as_bytes()])
-            .map(|contact| address(&contact))
+            .map(|contact| contact.to_string())
             .map_err(|error| error.to_string())
     }
 

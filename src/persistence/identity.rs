@@ -46,7 +46,7 @@ pub fn fresh(ctx: &Ctx) -> NodesFile {
             term: 0,
         },
         // Others remember the last one: where the file is lost and the data are
-        // not, and on a replica that is promoted, it must still grow.
+        // not, it must still grow.
         incarnation: wall_ms(),
         clean_stop: false,
         batches: 0,

@@ -4,6 +4,7 @@
 use crate::ffi::{log_from_any_thread, Ctx, Level, Source};
 use crate::host::{now, Host};
 use disque_core::node::load::Completeness;
+use disque_core::node::Identity;
 use disque_core::nodes_file::{Age, NodesFile};
 
 /// What is known of the load that runs.
@@ -182,17 +183,29 @@ pub fn policy_changed(host: &mut Host, ctx: &Ctx) {
 
 /// A replica serves from now on. What its primary did last may be missing here.
 pub fn promoted(host: &mut Host, ctx: &Ctx) {
-    finish(host, Completeness::MayLackDeliveries, ctx);
+    serve(host, ctx, |host| {
+        host.node.promote(now(), &mut host.fx);
+    });
+    let Identity { term, .. } = host.node.identity();
+    let text = format!("this server was a replica and is the node from now on, with term {term}");
+    ctx.log(Level::Notice, &text);
 }
 
 fn finish(host: &mut Host, completeness: Completeness, ctx: &Ctx) {
+    serve(host, ctx, |host| {
+        host.node.finish_load(now(), completeness, &mut host.fx);
+    });
+}
+
+/// The node begins to serve. Says how many jobs it withholds for that.
+fn serve(host: &mut Host, ctx: &Ctx, begin: impl FnOnce(&mut Host)) {
     let before = host.node.totals().stats.withheld;
-    host.node.finish_load(now(), completeness, &mut host.fx);
+    begin(host);
     let withheld = host.node.totals().stats.withheld - before;
     if withheld > 0 {
         let text = format!(
-            "{withheld} at-most-once jobs may have been delivered before the restart: they stay \
-             undelivered (see disque.at-most-once-after-crash)"
+            "{withheld} at-most-once jobs may have been delivered before: they stay undelivered \
+             (see disque.at-most-once-after-crash)"
         );
         ctx.log(Level::Warning, &text);
     }

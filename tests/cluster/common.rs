@@ -152,3 +152,9 @@ pub fn first_of(clients: &mut [Client]) -> (usize, String) {
     }
     panic!("nobody delivers it");
 }
+
+/// Where a server keeps its nodes file.
+pub fn nodes_file(server: &Server) -> std::path::PathBuf {
+    let name = format!("disque-nodes-{}.conf", server.port());
+    server.directory().join(name)
+}

@@ -19,6 +19,7 @@ mod hostile;
 mod latency;
 mod links;
 mod meet;
+mod promote;
 mod refusals;
 mod replicate;
 mod requeue;

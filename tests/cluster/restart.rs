@@ -135,8 +135,3 @@ fn a_promoted_replica_takes_the_place_of_its_primary() {
         cluster.wait_priority(at, &id, &[1]);
     }
 }
-
-fn nodes_file(server: &Server) -> std::path::PathBuf {
-    let name = format!("disque-nodes-{}.conf", server.port());
-    server.directory().join(name)
-}

@@ -77,6 +77,11 @@ impl Cluster {
         self.changes
     }
 
+    /// Something changed beside the table that a restart must know.
+    pub(crate) fn touch(&mut self) {
+        self.changes += 1;
+    }
+
     /// Whether there is no other node.
     pub fn is_alone(&self) -> bool {
         self.peers.is_empty()
@@ -230,9 +235,28 @@ impl Cluster {
         removed
     }
 
-    /// What a node says of itself: its epoch, term and address.
+    /// Whether a speaker has a lower term than the node of its id that is known.
+    pub(crate) fn is_superseded(&self, speaker: &Speaker) -> bool {
+        let known = self.peers.get(&speaker.id);
+        known.is_some_and(|peer| speaker.term < peer.term)
+    }
+
+    /// Whether a speaker has a higher term than the node of its id that is known.
+    pub(crate) fn supersedes(&self, speaker: &Speaker) -> bool {
+        let known = self.peers.get(&speaker.id);
+        known.is_some_and(|peer| speaker.term > peer.term)
+    }
+
+    /// What a node says of itself: its epoch, term and address. Not of one that was
+    /// superseded.
     pub(crate) fn update(&mut self, speaker: &Speaker, host: Option<&str>) -> Option<Change> {
+        if self.is_superseded(speaker) {
+            return None;
+        }
         let peer = self.peers.get_mut(&speaker.id)?;
+        if speaker.term > peer.term {
+            peer.succeed();
+        }
         let before = peer.epoch;
         let same_data = (before, peer.term) == (speaker.epoch, speaker.term);
         (peer.epoch, peer.term) = (speaker.epoch, speaker.term);

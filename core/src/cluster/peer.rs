@@ -1,8 +1,10 @@
 //! Another node, as this one knows it.
 
 use crate::clock::Now;
+use crate::holders::Pair;
 use crate::message::Listing;
 use crate::node::Identity;
+use std::fmt;
 
 /// Names a peer within a process, for the links. Never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -15,6 +17,29 @@ pub struct Contact {
     pub host: String,
     /// Its ordinary port.
     pub port: u16,
+}
+
+impl fmt::Display for Contact {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Contact { host, port } = self;
+        match host.contains(':') {
+            true => write!(f, "[{host}]:{port}"),
+            false => write!(f, "{host}:{port}"),
+        }
+    }
+}
+
+impl Contact {
+    /// A node that is reached there, as tables and records list it.
+    pub fn listing(&self, node: &Identity) -> Listing<'_> {
+        Listing {
+            id: node.id,
+            epoch: node.epoch,
+            term: node.term,
+            host: &self.host,
+            port: self.port,
+        }
+    }
 }
 
 /// Whether this can be a name or an address of a host. Hosts come from clients
@@ -122,14 +147,40 @@ impl Peer {
         }
     }
 
+    /// The node among the holders of jobs.
+    pub fn pair(&self) -> Pair {
+        Pair {
+            id: self.id,
+            epoch: self.epoch,
+        }
+    }
+
+    /// Another server is the node from now on. What the one before it did says
+    /// nothing of it: it counts its starts and what it gives away anew, has to be
+    /// reached, and may lack copies that were confirmed.
+    pub(crate) fn succeed(&mut self) {
+        self.announced = false;
+        self.answered_at = None;
+        self.heard_at = None;
+        self.hears_us = false;
+        self.known_since = None;
+        self.inbound = (0, 0);
+        self.last_given = (0, 0);
+        self.unclean_start = 0;
+        self.in_doubt = true;
+    }
+
     /// The node as tables and records list it.
     pub fn listing(&self) -> Listing<'_> {
-        Listing {
+        self.contact.listing(&self.identity())
+    }
+
+    /// Who it is.
+    pub fn identity(&self) -> Identity {
+        Identity {
             id: self.id,
             epoch: self.epoch,
             term: self.term,
-            host: &self.contact.host,
-            port: self.contact.port,
         }
     }
 

@@ -121,3 +121,36 @@ fn ranks_differ_by_job() {
     assert!(pair(1).rank(&first) < pair(2).rank(&first));
     assert!(pair(1).rank(&second) > pair(2).rank(&second));
 }
+
+#[test]
+fn a_promoted_replica_has_the_number_of_its_primary_whichever_is_heard_of_first() {
+    let epoch = 7;
+    let later: Vec<u64> = descendants(epoch).take(2).collect();
+    let line = [epoch, later[0], later[1]].map(|epoch| Pair { epoch, ..pair(1) });
+    for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2], [0, 2, 1]] {
+        let mut table = table();
+        let numbers = order.map(|at| table.number(line[at]).expect("there is room"));
+        assert_eq!(numbers, [numbers[0]; 3], "{order:?}");
+        assert!(line.iter().all(|pair| table.is_line_of(pair, numbers[0])));
+        let stranger = Pair {
+            epoch: 8,
+            ..line[0]
+        };
+        assert!(!table.is_line_of(&stranger, numbers[0]));
+        // It goes by the name of the one that is the node, and never back.
+        table.advance(line[2]);
+        table.advance(line[0]);
+        assert_eq!(table.pair(numbers[0]), line[2]);
+    }
+}
+
+#[test]
+fn a_node_that_is_promoted_keeps_its_own_number() {
+    let mut table = table();
+    let own = holders(&mut table, &[0])[0];
+    let epoch = descendants(pair(0).epoch).next().expect("there is one");
+    let promoted = Pair { epoch, ..pair(0) };
+    assert_eq!(table.rename(own, promoted), own);
+    assert_eq!(table.pair(own), promoted);
+    assert_eq!(table.number(pair(0)), Ok(own));
+}

@@ -249,11 +249,28 @@ impl Node {
             return;
         }
         let epoch = self.rng.next_u64();
+        let term = self.identity.term.max(self.known_term());
         self.set_identity(Identity {
             epoch,
+            term,
             ..self.identity
         });
         fx.records.push(&Record::Node(self.identity.image()));
+    }
+
+    /// The term that this node had before the start, by the nodes file.
+    fn known_term(&self) -> u64 {
+        let file = self.restored.as_ref();
+        let own = file.filter(|file| file.identity.id == self.identity.id);
+        own.map_or(0, |file| file.identity.term)
+    }
+
+    /// This server was a replica and is the node from now on, in place of its
+    /// primary. What that did last may be missing here.
+    pub fn promote(&mut self, now: Now, fx: &mut Effects) {
+        self.set_identity(self.identity.promoted());
+        fx.records.push(&Record::Node(self.identity.image()));
+        self.finish_load(now, Completeness::MayLackDeliveries, fx);
     }
 
     /// The load is over and this node serves from now on. At-most-once jobs
@@ -263,6 +280,11 @@ impl Node {
     /// Jobs of which others may have copies are asked about before they are queued
     /// or handed out: see `vigil`.
     pub fn finish_load(&mut self, now: Now, completeness: Completeness, fx: &mut Effects) {
+        if self.known_term() > self.identity.term {
+            // The record of its promotion was lost: others would take it for the
+            // primary that it has followed.
+            self.renew_epoch(fx);
+        }
         self.vigil.doubt(now);
         self.vigil.look_at_all();
         self.resume_copies(now);

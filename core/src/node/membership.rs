@@ -9,6 +9,7 @@ use crate::error::Error;
 use crate::message::{Listing, Message, Speaker};
 use crate::nodes_file::NodesFile;
 use crate::record::Record;
+use crate::succession::Successor;
 use rand::RngCore;
 
 impl Node {
@@ -28,11 +29,13 @@ impl Node {
         }
         let host = contact.host.clone();
         self.add_peer(speaker, contact, fx);
-        if self
-            .cluster
-            .peer(&speaker.id)
-            .is_some_and(|peer| !peer.link.is_up())
-        {
+        if self.cluster.is_superseded(speaker) {
+            return Err(Error::CannotMeet(
+                "a promoted replica is that node now".into(),
+            ));
+        }
+        let linked = |peer: &Peer| peer.link.is_up();
+        if self.cluster.supersedes(speaker) || !self.cluster.peer(&speaker.id).is_some_and(linked) {
             let change = self.cluster.update(speaker, Some(&host));
             self.carry_out(change, fx);
         }
@@ -87,12 +90,16 @@ impl Node {
         fx.news.push(News::WasForgotten);
     }
 
-    /// Refuses to serve when the cluster has forgotten this node.
+    /// Refuses to serve when the cluster has forgotten this node, or another server
+    /// is it.
     pub fn check_serving(&self) -> Result<(), Error> {
         if self.was_forgotten() {
             return Err(Error::Forgotten);
         }
-        Ok(())
+        match self.successor {
+            Some(_) => Err(Error::Superseded),
+            None => Ok(()),
+        }
     }
 
     /// A node of the table as it was written down.
@@ -107,6 +114,7 @@ impl Node {
             port: listing.port,
         };
         if identity.id == self.identity.id {
+            self.load_successor(Successor::listed(listing));
             return;
         }
         // A later record of a node replaces an earlier one.
@@ -116,21 +124,15 @@ impl Node {
 
     /// What the nodes file is to hold. What was synced is for the caller to say.
     pub fn nodes_file(&self, clean_stop: bool) -> NodesFile {
-        let listed = |peer: &Peer| {
-            let identity = Identity {
-                id: peer.id,
-                epoch: peer.epoch,
-                term: peer.term,
-            };
-            (identity, peer.contact.clone())
-        };
+        let listed = |peer: &Peer| (peer.identity(), peer.contact.clone());
+        let peers = self.cluster.peers().map(listed);
         NodesFile {
             identity: self.identity,
             incarnation: self.incarnation,
             clean_stop,
             batches: self.batches,
             synced: false,
-            nodes: self.cluster.peers().map(listed).collect(),
+            nodes: peers.chain(self.superseded_line()).collect(),
             forgotten: self.cluster.forgotten().collect(),
         }
     }
@@ -153,8 +155,16 @@ impl Node {
         for &(id, epoch, until) in &file.forgotten {
             self.cluster.forget(id, epoch, until);
         }
-        for (identity, contact) in &file.nodes {
-            self.cluster.add(*identity, contact.clone());
+        let (own, others): (Vec<_>, Vec<_>) = file
+            .nodes
+            .clone()
+            .into_iter()
+            .partition(|(identity, _)| identity.id == self.identity.id);
+        for (identity, contact) in others {
+            self.cluster.add(identity, contact);
+        }
+        for (Identity { term, .. }, contact) in own {
+            self.load_successor(Successor { term, contact });
         }
     }
 

@@ -33,6 +33,7 @@ pub mod scan;
 pub mod settle;
 pub mod snapshot;
 pub mod stats;
+mod succession;
 #[cfg(test)]
 mod tests;
 mod timers;
@@ -53,6 +54,7 @@ use crate::nodes_file::NodesFile;
 use crate::queue::Queue;
 use crate::record::{NodeImage, Record};
 use crate::settings::Settings;
+use crate::succession::Successor;
 use crate::tables::{JobTable, QueueTable, WaiterTable};
 use federation::Federation;
 use leaving::Drain;
@@ -131,6 +133,8 @@ pub struct Node {
     federation: Federation,
     server_pressure: Pressure,
     cluster: Cluster,
+    /// The server that is this node in place of this one.
+    successor: Option<Successor>,
     incarnation: u64,
     /// The nodes file of before the start.
     restored: Option<NodesFile>,
@@ -174,6 +178,7 @@ impl Node {
             federation: Federation::default(),
             server_pressure: Pressure::None,
             cluster: Cluster::new(),
+            successor: None,
             incarnation: 0,
             restored: None,
             leaving: false,
@@ -193,10 +198,13 @@ impl Node {
         let mut id_seed = [0; 32];
         self.rng.fill_bytes(&mut id_seed);
         self.ids = IdGenerator::new(first_four(&identity.id), id_seed);
+        let same_id = identity.id == self.identity.id;
         self.identity = identity;
         self.own = self.holders.rename(self.own, Pair::from(&identity));
         // Others may have told of the node that this one is now.
         self.cluster.remove(&identity.id);
+        let is_over = |other: &mut Successor| !same_id || other.term <= identity.term;
+        self.successor.take_if(is_over);
     }
 
     /// The other nodes.

@@ -7,6 +7,7 @@ use crate::clock::Now;
 use crate::cluster::{is_host, Change, Cluster, Contact, LinkState, Peer, PeerKey, Refusal};
 use crate::collections::Full;
 use crate::effects::{BusAction, Effects, Gate, News};
+use crate::error::Error;
 use crate::holders::Pair;
 use crate::job_id::hex_text;
 use crate::message::{
@@ -15,6 +16,7 @@ use crate::message::{
 };
 use crate::queue::Pause;
 use crate::record::Record;
+use crate::succession::Successor;
 use std::fmt;
 
 /// Heartbeats come this many times within node-timeout, but at least one a
@@ -39,12 +41,14 @@ pub enum FrameError {
     },
     /// The sender was forgotten, with its data.
     Forgotten,
+    /// Another server is the sender's node now.
+    Superseded(Successor),
     /// A newer connection from the sender exists.
     OldConnection,
     /// The cluster has as many nodes as it can.
     TooManyNodes,
-    /// This node was forgotten itself.
-    NotServing,
+    /// This node was forgotten, or superseded, itself.
+    NotServing(Error),
 }
 
 impl fmt::Display for FrameError {
@@ -60,7 +64,11 @@ impl fmt::Display for FrameError {
                 f.write_str("ERR a newer connection has replaced this one")
             }
             FrameError::TooManyNodes => f.write_str("ERR the cluster has as many nodes as it can"),
-            FrameError::NotServing => {
+            FrameError::Superseded(successor) => successor.fmt(f),
+            FrameError::NotServing(Error::Superseded) => {
+                f.write_str("SUPERSEDED this server is not the node of its id any more")
+            }
+            FrameError::NotServing(_) => {
                 f.write_str("FORGOTTEN this node was forgotten and is not reset")
             }
         }
@@ -159,11 +167,15 @@ impl Node {
         if !known && self.cluster.is_id_forgotten(&from.id) {
             return Err(FrameError::Forgotten);
         }
-        if self.was_forgotten() {
-            return Err(FrameError::NotServing);
+        if let Some(peer) = self.cluster.peer(&from.id) {
+            if self.cluster.is_superseded(from) {
+                return Err(FrameError::Superseded(peer.as_successor()));
+            }
         }
+        self.check_serving().map_err(FrameError::NotServing)?;
         let connection = (from.incarnation, header.connection);
-        if connection < self.cluster.newest_connection(&from.id) {
+        let succeeds = self.cluster.supersedes(from);
+        if !succeeds && connection < self.cluster.newest_connection(&from.id) {
             return Err(FrameError::OldConnection);
         }
         if self.cluster.peer(&from.id).is_none() {
@@ -174,8 +186,9 @@ impl Node {
             self.add_peer(from, contact, fx);
         }
         // Where its frames come from is where it is, unless it names another host
-        // itself or answers where it was.
-        let moved = |peer: &Peer| !peer.announced && !peer.link.is_up();
+        // itself or answers where it was: but for a promoted replica that was another
+        // server.
+        let moved = |peer: &Peer| succeeds || !peer.announced && !peer.link.is_up();
         let host = self
             .cluster
             .peer(&from.id)
@@ -222,11 +235,14 @@ impl Node {
             self.remove_peer(&speaker.id, fx);
             return Err("the cluster has forgotten it".into());
         }
-        if let Some(peer) = self.cluster.by_key_mut(key) {
-            peer.answered_at = Some(now.mono_ms);
+        if self.cluster.is_superseded(&speaker) {
+            return Err("a promoted replica is that node now".into());
         }
         let change = self.cluster.update(&speaker, None);
         self.carry_out(change, fx);
+        if let Some(peer) = self.cluster.by_key_mut(key) {
+            peer.answered_at = Some(now.mono_ms);
+        }
         for message in messages {
             let message = message.map_err(|error| error.to_string())?;
             self.take(now, &speaker, message, None, fx)?;
@@ -256,7 +272,7 @@ impl Node {
             {
                 return Err("that is no host name or address".into());
             }
-            Message::Known(listing) => self.take_listing(&listing, fx),
+            Message::Known(listing) => self.take_listing(now, &listing, fx),
             Message::Forgotten { id, epoch, until } => {
                 self.take_forgotten(now, id, epoch, until, fx)
             }
@@ -351,8 +367,9 @@ impl Node {
     }
 
     /// A node that another one knows.
-    fn take_listing(&mut self, listing: &Listing<'_>, fx: &mut Effects) {
+    fn take_listing(&mut self, now: Now, listing: &Listing<'_>, fx: &mut Effects) {
         if listing.id == self.identity.id {
+            self.set_superseded(now, Successor::listed(listing), fx);
             return;
         }
         let speaker = Speaker {
@@ -367,6 +384,10 @@ impl Node {
             port: listing.port,
         };
         self.add_peer(&speaker, contact, fx);
+        if self.cluster.supersedes(&speaker) {
+            let change = self.cluster.update(&speaker, Some(listing.host));
+            self.carry_out(change, fx);
+        }
     }
 
     fn take_forgotten(&mut self, now: Now, id: [u8; 20], epoch: u64, until: u64, fx: &mut Effects) {
@@ -419,7 +440,8 @@ impl Node {
             Some(Change::Added(key)) => fx.bus.push(BusAction::Connect(key)),
             Some(Change::Removed(key)) => fx.bus.push(BusAction::Disconnect(key)),
             Some(Change::Updated(key)) => {
-                if let Some(id) = self.cluster.by_key(key).map(|peer| peer.id) {
+                if let Some((id, pair)) = self.cluster.by_key(key).map(|p| (p.id, p.pair())) {
+                    self.holders.advance(pair);
                     self.record_peer(&id, fx);
                 }
                 fx.bus.push(BusAction::Connect(key));
@@ -483,6 +505,9 @@ impl Node {
         }
         if error.starts_with("FORGOTTEN the cluster") {
             self.set_forgotten(now, Cluster::forgotten_until(now), fx);
+        }
+        if let Some(successor) = Successor::parse(error) {
+            self.set_superseded(now, successor, fx);
         }
     }
 

@@ -26,6 +26,9 @@ impl Node {
         for peer in self.cluster.peers() {
             out.push(&Record::Known(peer.listing()))?;
         }
+        if let Some((identity, contact)) = self.superseded_line() {
+            out.push(&Record::Known(contact.listing(&identity)))?;
+        }
         for (id, epoch, until) in self.cluster.forgotten() {
             out.push(&Record::Forgotten { id, epoch, until })?;
         }

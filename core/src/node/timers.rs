@@ -12,26 +12,33 @@ impl Node {
     /// When [`Node::run_due`] has something to do next, on the monotonic clock;
     /// a time that has passed means at once, `None` never.
     pub fn next_wake(&self) -> Option<u64> {
-        let busy = self.vigil.has_work() || self.federation.has_work();
-        if busy || !self.ready.is_empty() || !self.discarded.is_empty() {
+        if !self.discarded.is_empty() {
             return Some(0);
         }
-        [
-            self.jobs.next_wake(),
-            self.queues.next_wake(),
+        let always = [
             self.waiters.next_wake(),
             self.adders.next_wake(),
+            self.cluster.next_beat(),
+        ];
+        let always = always.into_iter().flatten();
+        if self.is_displaced() {
+            return always.min();
+        }
+        let busy = self.vigil.has_work() || self.federation.has_work();
+        if busy || !self.ready.is_empty() {
+            return Some(0);
+        }
+        let of_jobs = [
+            self.jobs.next_wake(),
+            self.queues.next_wake(),
             self.copies.next_wake(),
             self.acks.next_wake(),
             self.settled.next_wake(),
             self.next_walk(),
             self.next_request(),
             self.next_drain(),
-            self.cluster.next_beat(),
-        ]
-        .into_iter()
-        .flatten()
-        .min()
+        ];
+        always.chain(of_jobs.into_iter().flatten()).min()
     }
 
     /// Does what is due, about `max` steps of each kind, and serves clients for
@@ -42,6 +49,10 @@ impl Node {
         self.beat(now, fx);
         self.end_waits(now, max, fx);
         self.end_adds(now, max, fx);
+        if self.is_displaced() {
+            self.free_discarded(max);
+            return;
+        }
         self.run_copies(now, max, fx);
         self.run_jobs(now, max, fx);
         self.repeat_requests(now, max, fx);

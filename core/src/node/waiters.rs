@@ -83,6 +83,9 @@ impl Node {
     /// Answers waiting clients for whom there are jobs, at most about `max` of
     /// them; what remains is due at once (see [`Node::next_wake`]).
     pub fn serve(&mut self, now: Now, max: usize, fx: &mut Effects) {
+        if self.is_displaced() {
+            return;
+        }
         let first = fx.mark();
         for _ in 0..max {
             if fx.mark() - first >= MAX_JOBS_SERVED {

@@ -25,6 +25,9 @@ pub enum Stop {
     Kill,
     /// The machine is gone; what was not synced may be lost.
     PowerLoss,
+    /// The machine is gone, and a replica is promoted that follows it at some
+    /// distance.
+    Promoted,
     /// The machine is gone with its disk; who the node is, is known elsewhere.
     Wiped,
 }
@@ -107,12 +110,20 @@ impl Disk {
         let kept = match (self.policy, stop) {
             (Policy::Nothing, _) | (_, Stop::Wiped) => 0,
             // A clean stop has just written a snapshot.
+            (_, Stop::Promoted) => {
+                let behind = random.pick(&[0, 0, 3, 30]);
+                random.range(
+                    self.snapshot_at.max(written.saturating_sub(behind)),
+                    written,
+                )
+            }
             (Policy::Snapshots, _) => self.snapshot_at,
             (_, Stop::Clean | Stop::Kill) => written,
             (_, Stop::PowerLoss) => random.range(self.synced, written),
         };
         self.complete = match (self.policy, stop) {
             (Policy::Nothing, _) | (_, Stop::Wiped) => false,
+            (_, Stop::Promoted) => false,
             (_, Stop::Clean) | (Policy::Always, _) => true,
             (Policy::EverySecond, stop) => stop == Stop::Kill,
             (Policy::Snapshots, _) => false,

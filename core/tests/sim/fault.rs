@@ -36,8 +36,12 @@ impl World {
         let single = u64::from(self.sites.len() == 1);
         let stopped = u64::from(self.profile.severity >= Severity::Stopped);
         let wiped = u64::from(self.profile.severity >= Severity::Wiped);
+        let has_replica = self.site(node).disk.keeps_snapshots();
+        let older = self.profile.severity >= Severity::Older;
+        let promoted = u64::from(older && has_replica);
         let fault = self.random.weighted(&[
             (1 - alone.max(1 - wiped), Fault::Stop(Stop::Wiped)),
+            (2 * promoted, Fault::Stop(Stop::Promoted)),
             (4 * stopped, Fault::Stop(Stop::Kill)),
             (4 * stopped, Fault::Stop(Stop::PowerLoss)),
             (2 * stopped, Fault::Stop(Stop::Clean)),

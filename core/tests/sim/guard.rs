@@ -2,7 +2,7 @@
 
 use crate::site::Site;
 use disque_core::cluster::PeerKey;
-use disque_core::message::{Header, Malformed, Message};
+use disque_core::message::{Header, Malformed, Message, Speaker};
 use std::collections::BTreeMap;
 
 /// How the names of queues begin whose pauses are never written down: their
@@ -12,16 +12,19 @@ pub const NEVER_WRITTEN: &[u8] = b"never:";
 /// An id and a data epoch.
 pub type Pair = ([u8; 20], u64);
 
+/// A connection from a node: its term, its incarnation, the connection's number.
+type Connection = (u64, u64, u64);
+
 /// What was true of a node before.
 #[derive(Default)]
 pub struct Guard {
     /// Whom it has forgotten.
     forgotten: BTreeMap<Pair, u64>,
     /// The newest connection from each peer, as the node remembers it.
-    inbound: BTreeMap<PeerKey, (u64, u64)>,
+    inbound: BTreeMap<PeerKey, Connection>,
     /// The newest connection from each speaker of which a frame was taken by
     /// this process under this id.
-    taken: BTreeMap<([u8; 20], [u8; 20]), (u64, u64)>,
+    taken: BTreeMap<([u8; 20], [u8; 20]), Connection>,
     /// How often each node came to its table in the life of this process.
     pub joined: BTreeMap<[u8; 20], u64>,
     /// When each node last answered it.
@@ -76,7 +79,10 @@ impl Site {
         let Some(me) = header.to else {
             return Ok(());
         };
-        let connection = (header.from.incarnation, header.connection);
+        let Speaker {
+            term, incarnation, ..
+        } = header.from;
+        let connection = (term, incarnation, header.connection);
         let newest = self.guard.taken.entry((me, header.from.id)).or_default();
         if connection < *newest {
             return Err(format!(
@@ -92,11 +98,13 @@ impl Site {
         let inside = self.node.as_ref().expect("the node is up");
         let (cluster, me) = (inside.cluster(), inside.identity());
         for peer in cluster.peers() {
-            let before = self.guard.inbound.insert(peer.key, peer.inbound);
-            if before.is_some_and(|before| before > peer.inbound) {
+            let (incarnation, number) = peer.inbound;
+            let newest = (peer.term, incarnation, number);
+            let before = self.guard.inbound.insert(peer.key, newest);
+            if before.is_some_and(|before| before > newest) {
                 return Err(format!(
                     "the newest connection from {:?} was {before:?} and is {:?}",
-                    peer.key, peer.inbound
+                    peer.key, newest
                 ));
             }
         }

@@ -113,6 +113,8 @@ pub struct Site {
     pub guard: Guard,
     /// The machine has not run before.
     pub is_new: bool,
+    /// What starts next is a replica of the node, to be promoted.
+    pub is_promoted: bool,
 }
 
 /// The port of all nodes.
@@ -164,6 +166,7 @@ impl Site {
             is_silent: false,
             guard: Guard::default(),
             is_new: true,
+            is_promoted: false,
         }
     }
 
@@ -172,22 +175,19 @@ impl Site {
     pub fn start(&mut self, at: u64, random: &mut Random) -> Result<bool, String> {
         use disque_core::node::load::Completeness;
         let now = self.clocks.now(at);
+        let promoted = std::mem::take(&mut self.is_promoted);
         let found = self.nodes_file.as_deref().map(str::as_bytes);
         let file = match found.map(NodesFile::parse) {
             Some(file) => file?,
-            None => NodesFile {
-                identity: Identity {
-                    id: random.bytes(),
-                    epoch: random.range(1, u64::MAX / 2),
-                    term: 0,
-                },
-                incarnation: 0,
-                clean_stop: false,
-                batches: 0,
-                synced: false,
-                nodes: Vec::new(),
-                forgotten: Vec::new(),
+            None => new_file(random),
+        };
+        // A replica's own file counts its own starts, and knows nobody.
+        let file = match promoted {
+            true => NodesFile {
+                identity: file.identity,
+                ..new_file(random)
             },
+            false => file,
         };
         let seed = random.bytes();
         let mut node = Node::new(file.identity, self.settings.clone(), seed, now);
@@ -224,7 +224,12 @@ impl Site {
             true => Completeness::Complete,
             false => Completeness::MayLackDeliveries,
         };
-        node.finish_load(now, completeness, &mut self.fx);
+        let before = *node.identity();
+        match promoted {
+            true => node.promote(now, &mut self.fx),
+            false => node.finish_load(now, completeness, &mut self.fx),
+        }
+        let identity = *node.identity();
         node.connect_all(&mut self.fx);
         self.speaker = node.speaker();
         self.connections = 0;
@@ -237,6 +242,15 @@ impl Site {
             self.snapshot(at);
         }
         self.write(at);
+        if identity != before {
+            self.identities.push((self.disk.written(), identity));
+        }
+        if promoted {
+            // It may not have heard whom its primary has forgotten.
+            self.guard.reset();
+            // What follows it from now on begins with all that it has.
+            self.snapshot(at);
+        }
         Ok(complete)
     }
 
@@ -297,6 +311,23 @@ impl Site {
         };
         let answers = self.fx.answers.iter();
         answers.map(|(id, answer)| (*id, told(answer))).collect()
+    }
+}
+
+/// The nodes file of a server that has never run.
+fn new_file(random: &mut Random) -> NodesFile {
+    NodesFile {
+        identity: Identity {
+            id: random.bytes(),
+            epoch: random.range(1, u64::MAX / 2),
+            term: 0,
+        },
+        incarnation: 0,
+        clean_stop: false,
+        batches: 0,
+        synced: false,
+        nodes: Vec::new(),
+        forgotten: Vec::new(),
     }
 }
 

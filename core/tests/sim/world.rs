@@ -462,7 +462,8 @@ impl World {
         let kept = site.disk.stop(stop, &mut self.random);
         site.identities.retain(|(log, _)| *log <= kept);
         site.node = None;
-        site.is_silent = matches!(stop, Stop::PowerLoss | Stop::Wiped);
+        site.is_silent = !matches!(stop, Stop::Clean | Stop::Kill);
+        site.is_promoted = stop == Stop::Promoted;
         let lost = site.disk.lost;
         site.fx.clear();
         site.waiting.clear();
@@ -478,6 +479,10 @@ impl World {
         self.cut_off_workers(node);
         self.begin_stop(node, lost);
         self.end_connections(node);
+        // Two that move at a time may lose each other.
+        if stop == Stop::Promoted && !std::mem::replace(&mut self.moved, true) {
+            self.move_site(node);
+        }
         let down = self.random.range(1, 5_000);
         self.schedule(node, down, Event::Restart);
         self.tell(node, What::Crashed { kept })

@@ -64,6 +64,7 @@ pub struct Options {
     module: bool,
     fake_clock: bool,
     alone: bool,
+    sentinel: bool,
     password: Option<String>,
     settings: Vec<(String, String)>,
 }
@@ -75,6 +76,7 @@ impl Default for Options {
             module: true,
             fake_clock: false,
             alone: false,
+            sentinel: false,
             password: None,
             settings: Vec::new(),
         }
@@ -107,6 +109,12 @@ impl Options {
     pub fn without_module(mut self) -> Options {
         self.module = false;
         self
+    }
+
+    /// Redis Sentinel instead of a server.
+    pub fn sentinel(mut self) -> Options {
+        self.sentinel = true;
+        self.without_module()
     }
 
     /// A wall clock that [`Server::step_clock`] moves. The monotonic clock stays true.
@@ -213,6 +221,9 @@ impl Server {
             .stdin(Stdio::null())
             .stdout(log.try_clone().expect("cannot share the log"))
             .stderr(log);
+        if self.options.sentinel {
+            command.arg("--sentinel");
+        }
         if self.options.fake_clock {
             self.fake_the_clock(&mut command);
         }

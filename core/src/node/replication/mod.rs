@@ -33,7 +33,7 @@ use crate::clock::Now;
 use crate::cluster::PeerKey;
 use crate::copies::{Copies, NO_COPIES};
 use crate::effects::{Effects, Gate};
-use crate::holders::{Holder, HolderSet, Pair, PairList, Pairs, TooManyHolders};
+use crate::holders::{Holder, HolderSet, PairList, Pairs, TooManyHolders};
 use crate::job::{Job, State};
 use crate::job_id::JobId;
 use crate::message::{encode_message, Claim, Message};
@@ -102,7 +102,7 @@ impl Node {
         let pair = self.holders.pair(holder);
         let timeout = self.settings.node_timeout_ms;
         match self.cluster.peer(&pair.id) {
-            Some(peer) if peer.epoch != pair.epoch => Standing::Gone,
+            Some(peer) if !self.holders.is_line_of(&peer.pair(), holder) => Standing::Gone,
             Some(peer) if peer.is_reachable(now, timeout) => Standing::Reachable(peer.key),
             Some(_) => Standing::Unreachable,
             None if pair.id == self.identity.id => Standing::Gone,
@@ -132,11 +132,7 @@ impl Node {
     /// The number of a peer among the holders.
     pub(in crate::node) fn holder_of(&mut self, key: PeerKey) -> Option<Holder> {
         let peer = self.cluster.by_key(key)?;
-        let pair = Pair {
-            id: peer.id,
-            epoch: peer.epoch,
-        };
-        self.holders.number(pair).ok()
+        self.holders.number(peer.pair()).ok()
     }
 
     /// The nodes of the table, among the holders. One that cannot be numbered any more

@@ -186,7 +186,8 @@ impl Node {
         self.bump(key, counter);
         let before = self.copies[copies_key].responsible;
         let order = self.believe(key, claim, talk)?;
-        let names_me = claim.responsible == Some(self.holders.pair(self.own));
+        let of_own = |pair| self.holders.is_line_of(pair, self.own);
+        let names_me = claim.responsible.as_ref().is_some_and(of_own);
         if order == Ordering::Less && counter == Bump::Nack && before == Some(self.own) {
             self.yield_to(key, talk);
             return Ok(());

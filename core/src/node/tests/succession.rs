@@ -1,0 +1,281 @@
+//! A replica is promoted, and what its peers and its old primary make of it.
+
+use super::net::Net;
+use super::*;
+use crate::cluster::LinkState;
+use crate::effects::News;
+use crate::nodes_file::NodesFile;
+
+fn copied(replicate: u16) -> AddJob<'static> {
+    AddJob {
+        replicate: Some(replicate),
+        timeout_ms: 1_000,
+        ..job()
+    }
+}
+
+fn add(net: &mut Net, at: usize, add: &AddJob<'_>) -> JobId {
+    let added = net.on(at, |node, now, fx| node.add_job(now, add, true, fx));
+    let id = match added.expect("the job is accepted") {
+        Added::Done(id) | Added::Waits { id, .. } => id,
+    };
+    net.pass(50);
+    id
+}
+
+fn take(net: &mut Net, at: usize) -> Option<JobId> {
+    let get = get_from(&["q"], 1);
+    net.on(at, |node, now, fx| {
+        let delivered = node.get_jobs(now, &get, fx)?;
+        ids(node, fx.jobs(delivered)).pop()
+    })
+}
+
+fn state(net: &Net, at: usize, id: JobId) -> Option<State> {
+    net.servers[at].kit.state(id)
+}
+
+fn holders(net: &Net, at: usize, id: JobId) -> Vec<String> {
+    let kit = &net.servers[at].kit;
+    let mut names = kit.node.holders(kit.view(id).job, true);
+    names.sort();
+    names
+}
+
+fn name(net: &Net, at: usize) -> String {
+    net.servers[at].kit.node.identity().hex()
+}
+
+fn under_replicated(net: &Net, at: usize) -> u64 {
+    net.servers[at].kit.node.under_replicated()
+}
+
+#[test]
+fn it_keeps_the_id_has_a_term_more_and_peers_find_it_where_it_is() {
+    let mut net = Net::new(3);
+    let before = *net.servers[0].kit.node.identity();
+    net.servers[0].is_cut_off = true;
+    let promoted = net.promote(0, None);
+    let after = *net.servers[promoted].kit.node.identity();
+    assert_eq!(after, before.promoted());
+    net.pass(2_000);
+    for at in [1, 2] {
+        let cluster = net.servers[at].kit.node.cluster();
+        let peer = cluster.peer(&before.id).expect("it is known");
+        assert_eq!((peer.term, peer.epoch), (after.term, after.epoch));
+        assert_eq!(peer.contact.host, format!("host-{promoted}"));
+        let now = net.servers[at].kit.now;
+        assert_eq!(net.servers[at].kit.node.reachable_peers(now).count(), 2);
+    }
+}
+
+#[test]
+fn its_copies_stand_for_those_of_its_primary_and_none_is_made_anew() {
+    let mut net = Net::new(3);
+    let id = add(&mut net, 0, &copied(2));
+    let other = [1, 2]
+        .into_iter()
+        .find(|at| state(&net, *at, id).is_some())
+        .expect("a copy");
+    net.servers[0].is_cut_off = true;
+    let promoted = net.promote(0, None);
+    net.pass(5_000);
+    let both = [name(&net, promoted), name(&net, other)];
+    let mut both = both.to_vec();
+    both.sort();
+    assert_eq!(holders(&net, other, id), both);
+    assert_eq!(holders(&net, promoted, id), both);
+    assert_eq!(state(&net, 3 - other, id), None, "a copy too many");
+    assert_eq!(under_replicated(&net, other), 0);
+    // It asks before it hands out.
+    let taken = take(&mut net, promoted).or_else(|| {
+        net.pass(100);
+        take(&mut net, promoted)
+    });
+    assert_eq!(taken, Some(id));
+    // One acknowledgement is enough, and nothing is left of it.
+    net.on(promoted, |node, now, fx| node.ack_jobs(now, &[id], fx));
+    net.pass(1_000);
+    assert_eq!([promoted, 1, 2].map(|at| state(&net, at, id)), [None; 3]);
+}
+
+#[test]
+fn what_it_had_not_received_is_made_up_for() {
+    let mut net = Net::new(3);
+    let received = net.written(0);
+    let id = add(&mut net, 1, &copied(3));
+    assert!(state(&net, 0, id).is_some());
+    net.servers[0].is_cut_off = true;
+    let promoted = net.promote(0, Some(received));
+    assert_eq!(state(&net, promoted, id), None);
+    net.pass(5_000);
+    assert!(state(&net, promoted, id).is_some(), "no copy is made again");
+    assert_eq!(holders(&net, 1, id).len(), 3);
+    assert_eq!(under_replicated(&net, 1), 0);
+}
+
+#[test]
+fn an_acknowledgement_that_it_had_not_received_is_heard_of() {
+    let mut net = Net::new(2);
+    let id = add(&mut net, 0, &copied(2));
+    let received = net.written(0);
+    net.on(1, |node, now, fx| node.ack_jobs(now, &[id], fx));
+    net.pass(1_000);
+    assert_eq!([0, 1].map(|at| state(&net, at, id)), [None; 2]);
+    net.servers[0].is_cut_off = true;
+    let promoted = net.promote(0, Some(received));
+    net.pass(3_000);
+    assert_eq!(take(&mut net, promoted), None, "it is delivered again");
+    assert_eq!(state(&net, promoted, id), None);
+}
+
+#[test]
+fn its_primary_is_told_answers_who_waits_and_serves_no_more() {
+    let mut net = Net::new(3);
+    let get = get_from(&["empty"], 1);
+    let waiter = net.on(0, |node, now, _| node.block(now, &get)).unwrap();
+    // One of three is away without the others knowing it: a producer waits.
+    net.servers[2].is_cut_off = true;
+    let sync = AddJob {
+        timeout_ms: 0,
+        ..copied(3)
+    };
+    let added = net.on(0, |node, now, fx| node.add_job(now, &sync, true, fx));
+    let Ok(Added::Waits { waiter: adder, .. }) = added else {
+        panic!("it does not wait for copies: {added:?}");
+    };
+    net.pass(500);
+    assert_eq!(net.servers[0].answers, []);
+    let promoted = net.promote(0, None);
+    net.pass(100);
+    net.servers[2].is_cut_off = false;
+    net.pass(2_000);
+    let old = &net.servers[0];
+    for waiter in [waiter, adder] {
+        let answer = old.answers.iter().find(|(id, _)| *id == waiter);
+        let wanted = Answer::Error(Error::Superseded);
+        assert_eq!(answer.map(|(_, answer)| answer), Some(&wanted));
+    }
+    assert_eq!(old.kit.node.check_serving(), Err(Error::Superseded));
+    let successor = old.kit.node.successor().expect("it is told of it");
+    assert_eq!(successor.term, 1);
+    assert_eq!(successor.contact.host, format!("host-{promoted}"));
+    let told = |news: &&News| matches!(news, News::WasSuperseded(_));
+    assert_eq!(old.news.iter().filter(told).count(), 1);
+    // Others refuse it, and it refuses them, without taking itself for the node.
+    for at in [1, 2] {
+        let kit = &net.servers[at].kit;
+        assert_eq!(kit.node.check_serving(), Ok(()));
+        assert_eq!(kit.node.reachable_peers(kit.now).count(), 2);
+    }
+    assert_eq!(net.servers[promoted].kit.node.check_serving(), Ok(()));
+}
+
+#[test]
+fn its_primary_sleeps_until_something_can_change() {
+    let mut net = Net::new(2);
+    add(&mut net, 0, &job());
+    net.promote(0, None);
+    net.pass(2_000);
+    let kit = &net.servers[0].kit;
+    assert_eq!(kit.node.check_serving(), Err(Error::Superseded));
+    let wake = kit.node.next_wake().expect("heartbeats");
+    assert!(wake > kit.now.mono_ms, "it is busy with nothing");
+}
+
+#[test]
+fn a_superseded_one_knows_it_after_a_restart_from_its_data_or_its_nodes_file() {
+    let mut net = Net::new(2);
+    net.promote(0, None);
+    net.pass(2_000);
+    let old = &net.servers[0].kit;
+    let text = old.node.nodes_file(true).to_text();
+    let file = NodesFile::parse(text.as_bytes()).expect("a good file");
+    let mut empty = Node::new(file.identity, Settings::default(), [8; 32], old.now);
+    empty.restore_nodes(&file);
+    assert_eq!(empty.successor(), old.node.successor());
+    assert_eq!(empty.cluster().size(), 2);
+    empty.check_invariants(old.now).expect("a sound node");
+
+    let mut loaded = Node::new(IDENTITY, Settings::default(), [9; 32], old.now);
+    old.node
+        .snapshot(old.now, &mut |batch| loaded.apply(old.now, batch))
+        .expect("good records");
+    assert_eq!(loaded.successor(), old.node.successor());
+
+    // As a replica of the new one, and promoted in turn, it is the node again.
+    let new = &net.servers[2].kit;
+    new.node
+        .snapshot(old.now, &mut |batch| loaded.apply(old.now, batch))
+        .expect("good records");
+    assert_eq!(loaded.check_serving(), Ok(()));
+    loaded.promote(old.now, &mut Effects::new());
+    assert_eq!(loaded.identity().term, 2);
+    let reset = &mut empty;
+    reset.reset(old.now, &mut Effects::new());
+    assert_eq!(reset.check_serving(), Ok(()));
+}
+
+#[test]
+fn whoever_missed_some_promotions_takes_the_last_for_the_node() {
+    let mut net = Net::new(2);
+    let id = add(&mut net, 0, &copied(2));
+    net.servers[0].is_cut_off = true;
+    net.servers[1].is_cut_off = true;
+    let first = net.promote(0, None);
+    net.servers[first].is_cut_off = true;
+    let second = net.promote(0, None);
+    for _ in 0..3 {
+        net.on(second, |node, now, fx| node.promote(now, fx));
+    }
+    net.servers[1].is_cut_off = false;
+    net.pass(5_000);
+    assert_eq!(net.servers[second].kit.node.identity().term, 4);
+    let mut both = vec![name(&net, 1), name(&net, second)];
+    both.sort();
+    assert_eq!(holders(&net, 1, id), both);
+    // The one between is superseded as well.
+    net.servers[first].is_cut_off = false;
+    net.pass(5_000);
+    let between = &net.servers[first].kit.node;
+    assert_eq!(between.check_serving(), Err(Error::Superseded));
+}
+
+#[test]
+fn at_most_once_jobs_are_withheld() {
+    let mut net = Net::new(2);
+    let once = AddJob {
+        retry: Some(Span::ZERO),
+        ..job()
+    };
+    let later = AddJob {
+        delay: Span::from_secs(1),
+        ..once.clone()
+    };
+    let all = [add(&mut net, 0, &once), add(&mut net, 0, &later)];
+    net.servers[0].is_cut_off = true;
+    let at = net.promote(0, None);
+    net.pass(3_000);
+    assert_eq!(take(&mut net, at), None);
+    assert_eq!(all.map(|id| state(&net, at, id)), [Some(State::Active); 2]);
+    assert_eq!(net.servers[at].kit.node.totals().stats.withheld, 2);
+}
+
+#[test]
+fn a_link_that_still_leads_to_the_primary_is_closed() {
+    let mut net = Net::new(3);
+    let old = net.servers[0].kit.node.speaker();
+    let key = |net: &Net| {
+        let cluster = net.servers[1].kit.node.cluster();
+        cluster.peer(&old.id).expect("it is known").key
+    };
+    net.promote(0, None);
+    net.pass(2_000);
+    let key = key(&net);
+    let answer = crate::message::encode_answer(&old);
+    let taken = net.on(1, |node, now, fx| node.handle_answer(now, key, &answer, fx));
+    assert!(taken.is_err(), "an answer of before is taken");
+    let peer = net.servers[1].kit.node.cluster().by_key(key).unwrap();
+    assert_eq!(peer.term, 1);
+    assert!(matches!(peer.link, LinkState::Up(_)));
+}
