@@ -16,6 +16,7 @@ mod federation;
 mod forget;
 mod gossip;
 mod hostile;
+mod joining;
 mod latency;
 mod links;
 mod meet;
