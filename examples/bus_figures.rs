@@ -60,6 +60,7 @@ impl Talker {
                 epoch: 1,
                 term: 0,
                 incarnation: 1,
+                process: 1,
                 port: 1,
             },
             to,

@@ -145,6 +145,7 @@ impl Links {
         for action in actions.drain(..) {
             match action {
                 BusAction::Connect(key) => self.connect(node, key),
+                BusAction::Introduce => self.introduce(node),
                 BusAction::Disconnect(key) => {
                     self.up.remove(&key);
                     self.dropped_before += self.dropped(key);
@@ -511,6 +512,17 @@ fn line_of(news: &News) -> (Level, String) {
         News::WasForgotten => (
             Level::Warning,
             "the cluster has forgotten this node: it serves nothing until DISQUE RESET".into(),
+        ),
+        News::IsDoubled(other) => (
+            Level::Warning,
+            format!(
+                "another server is this node as well, at {other}: neither serves until one of \
+                 them is stopped, or DISQUE RESET"
+            ),
+        ),
+        News::IsAlone => (
+            Level::Notice,
+            "no other server is this node any more: it serves again".into(),
         ),
         News::WasSuperseded(by) => (
             Level::Warning,

@@ -103,6 +103,7 @@ fn state(host: &Host) -> &'static str {
         Ok(()) if host.is_passive() => "follows",
         Ok(()) => "serves",
         Err(Error::Forgotten) => "forgotten",
+        Err(Error::Doubled) => "doubled",
         Err(_) => "superseded",
     }
 }

@@ -4,7 +4,7 @@
 //! finds, and clears it. The buffers keep their room, so that a call that adds
 //! or delivers a job allocates nothing for its effects.
 
-use crate::cluster::PeerKey;
+use crate::cluster::{Contact, PeerKey};
 use crate::error::Error;
 use crate::job_id::JobId;
 use crate::message::{encode_message, Message};
@@ -58,6 +58,8 @@ pub struct Effects {
 pub enum BusAction {
     /// Connect to a node of the table, or connect anew where it is now.
     Connect(PeerKey),
+    /// Present this node anew, as it counts its starts now.
+    Introduce,
     /// Close the connection: the node is no longer in the table.
     Disconnect(PeerKey),
     /// Send a message to a node.
@@ -117,6 +119,10 @@ pub enum News {
     WasForgotten,
     /// Another server is this node now.
     WasSuperseded(Successor),
+    /// Another server has this node's id and term, at this address.
+    IsDoubled(Contact),
+    /// That one is gone.
+    IsAlone,
 }
 
 impl Effects {

@@ -21,6 +21,8 @@ pub enum Error {
     Forgotten,
     /// A promoted replica is this node now.
     Superseded,
+    /// Another server has this node's id and term.
+    Doubled,
     /// DISQUE MEET names an address of this node.
     MeetsItself,
     /// DISQUE MEET found a node that was forgotten.
@@ -119,6 +121,9 @@ impl fmt::Display for Error {
             Error::Superseded => {
                 "SUPERSEDED A promoted replica is this node now: make this server its replica, \
                  or DISQUE RESET"
+            }
+            Error::Doubled => {
+                "SUPERSEDED Another server is this node as well: stop one of them, or DISQUE RESET"
             }
             Error::MeetsItself => "ERR this node cannot meet itself: give another node's address",
             Error::MeetsForgotten => {

@@ -53,6 +53,8 @@ pub struct Speaker {
     pub term: u64,
     /// How often it started.
     pub incarnation: u64,
+    /// Tells this process from every other one; 0 where it does not speak itself.
+    pub process: u64,
     /// The port at which its clients reach it.
     pub port: u16,
 }

@@ -98,6 +98,9 @@ fn own_line(host: &Host, own: &Contact) -> String {
     if host.node.successor().is_some() {
         flags.push_str(",superseded");
     }
+    if host.node.double().is_some() {
+        flags.push_str(",doubled");
+    }
     let (id, epoch) = (identity.hex(), identity.epoch);
     format!("{id} {own} {flags} {epoch} 0 connected 0\n")
 }

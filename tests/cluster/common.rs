@@ -158,3 +158,12 @@ pub fn nodes_file(server: &Server) -> std::path::PathBuf {
     let name = format!("disque-nodes-{}.conf", server.port());
     server.directory().join(name)
 }
+
+/// Copies a directory of files.
+pub fn copy_directory(from: &std::path::Path, to: &std::path::Path) {
+    std::fs::create_dir(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+    }
+}

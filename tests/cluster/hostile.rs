@@ -43,6 +43,7 @@ fn header(from: u8, server: &Server) -> Vec<u8> {
             epoch: 1,
             term: 0,
             incarnation: 1,
+            process: 1,
             port: 1,
         },
         to: Some(id_bytes(&own)),
@@ -289,6 +290,7 @@ fn frames_of_the_node_itself_or_for_another_one_are_refused() {
         epoch: 1,
         term: 0,
         incarnation: u64::MAX,
+        process: 1,
         port: 1,
     };
     let mut c = cluster[0].client();

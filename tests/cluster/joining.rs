@@ -3,7 +3,6 @@
 
 use crate::common::*;
 use std::collections::BTreeSet;
-use std::path::Path;
 
 /// Jobs are added at some nodes and worked on at others; none may be missing.
 struct Load {
@@ -164,7 +163,7 @@ fn restore_backup(stops_cleanly: bool) {
     cluster[0].stop_clean();
     let data = cluster[0].directory().join("appendonlydir");
     let backup = cluster[0].directory().join("backup");
-    copy(&data, &backup);
+    copy_directory(&data, &backup);
     cluster[0].start_again();
     cluster.wait_connected();
     let before = epoch(&cluster[0]);
@@ -192,14 +191,6 @@ fn restore_backup(stops_cleanly: bool) {
     cluster.wait_connected();
     expect_no_delivery(&cluster, &[0, 1, 2], "q", secs(3));
     assert_eq!(wait_job(&mut c, "p", secs(10)).expect("lost").id, live);
-}
-
-fn copy(from: &Path, to: &Path) {
-    std::fs::create_dir(to).unwrap();
-    for entry in std::fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
-    }
 }
 
 #[test]

@@ -336,3 +336,49 @@ fn sentinel_of(primary: &Server) -> Server {
         .set("sentinel", "failover-timeout test 5000");
     Server::start(options)
 }
+
+#[test]
+fn two_servers_that_are_one_node_both_stop_serving_until_one_is_gone() {
+    let mut cluster = Cluster::start(2, Options::new().persistence(Persistence::Aof));
+    let id = cluster.id(0);
+    add(&mut cluster[0].client(), "q", "x");
+    cluster[0].stop_clean();
+    let mut copy = Server::start(node().persistence(Persistence::Aof));
+    copy.stop_clean();
+    copy_data(&cluster[0], &copy);
+    cluster[0].start_again();
+    cluster.wait_connected();
+    let mut waiting = cluster[0].client();
+    waiting.start("GETJOB FROM empty");
+    cluster[0].wait_blocked(1);
+    copy.start_again();
+    assert_eq!(copy.client().run("DISQUE MYID").expect_text(), id);
+    waiting
+        .read(secs(30))
+        .expect("it is answered")
+        .expect_error("SUPERSEDED");
+    for (server, other) in [(&cluster[0], &copy), (&copy, &cluster[0])] {
+        eventually(secs(30), "it does not serve", || {
+            told(server, "state") == "doubled"
+        });
+        let error = server.client().run("ADDJOB q x 0");
+        error.expect_error("SUPERSEDED");
+        let line = format!("is this node as well, at {}", address(other));
+        assert!(logged(server, &line) > 0, "{}", server.log());
+    }
+    // The operator has it another one.
+    copy.client().run("DISQUE RESET").expect_ok();
+    assert_eq!(told(&copy, "state"), "serves");
+    eventually(secs(60), "the node serves again", || {
+        told(&cluster[0], "state") == "serves"
+    });
+    cluster.wait_connected();
+}
+
+/// What a server has on its disk, as if its directory had been copied.
+fn copy_data(from: &Server, to: &Server) {
+    std::fs::copy(nodes_file(from), nodes_file(to)).unwrap();
+    let data = |server: &Server| server.directory().join("appendonlydir");
+    std::fs::remove_dir_all(data(to)).unwrap();
+    copy_directory(&data(from), &data(to));
+}

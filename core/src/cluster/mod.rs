@@ -7,9 +7,12 @@
 //! A node that was forgotten stays in a list of its own, with its data epoch, so
 //! that gossip does not bring it back.
 
+mod doubles;
 mod invariants;
 mod peer;
 
+pub(crate) use doubles::{memory_ms, Unheard};
+pub use doubles::{Double, OldConnection};
 pub use peer::{is_host, Contact, LinkState, Peer, PeerKey, Refusal};
 
 use crate::clock::Now;

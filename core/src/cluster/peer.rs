@@ -1,5 +1,6 @@
 //! Another node, as this one knows it.
 
+use super::doubles::Voice;
 use crate::clock::Now;
 use crate::holders::Pair;
 use crate::message::Listing;
@@ -101,6 +102,12 @@ pub struct Peer {
     pub known_since: Option<u64>,
     /// The newest connection from it: its incarnation and connection number.
     pub inbound: (u64, u64),
+    /// The process that speaks for it.
+    pub(crate) voice: Voice,
+    /// The process that spoke for it before.
+    pub(crate) rival: Option<Voice>,
+    /// How often the two have taken turns.
+    pub(crate) turns: u32,
     /// The last job that it gave to this node: its incarnation and serial number.
     pub(crate) last_given: (u64, u64),
     /// Whether it was reachable at the last look.
@@ -136,6 +143,9 @@ impl Peer {
             hears_us: false,
             known_since: None,
             inbound: (0, 0),
+            voice: Voice::default(),
+            rival: None,
+            turns: 0,
             last_given: (0, 0),
             was_reachable: false,
             reachable_since: 0,
@@ -165,6 +175,9 @@ impl Peer {
         self.hears_us = false;
         self.known_since = None;
         self.inbound = (0, 0);
+        self.voice = Voice::default();
+        self.rival = None;
+        self.turns = 0;
         self.last_given = (0, 0);
         self.unclean_start = 0;
         self.in_doubt = true;

@@ -96,9 +96,10 @@ impl Node {
         if self.was_forgotten() {
             return Err(Error::Forgotten);
         }
-        match self.successor {
-            Some(_) => Err(Error::Superseded),
-            None => Ok(()),
+        match (&self.successor, &self.doubled) {
+            (Some(_), _) => Err(Error::Superseded),
+            (None, Some(_)) => Err(Error::Doubled),
+            (None, None) => Ok(()),
         }
     }
 

@@ -63,6 +63,7 @@ use rand_chacha::ChaCha8Rng;
 use replication::Vigil;
 use stats::Stats;
 use std::collections::{BTreeSet, VecDeque};
+use succession::Doubled;
 
 /// The bits of a node's id as 40 digits.
 pub fn hex(id: &[u8; 20]) -> String {
@@ -135,6 +136,10 @@ pub struct Node {
     cluster: Cluster,
     /// The server that is this node in place of this one.
     successor: Option<Successor>,
+    /// The server that is this node as well.
+    doubled: Option<Doubled>,
+    /// Tells this process from others of the node.
+    process: u64,
     incarnation: u64,
     /// The nodes file of before the start.
     restored: Option<NodesFile>,
@@ -159,7 +164,6 @@ impl Node {
             identity,
             settings,
             hash_seed: hash_seed.clone(),
-            rng,
             last_ctime: 0,
             jobs: JobTable::new(hash_seed.clone(), now),
             copies: CopiesTable::new(now),
@@ -179,12 +183,15 @@ impl Node {
             server_pressure: Pressure::None,
             cluster: Cluster::new(),
             successor: None,
+            doubled: None,
+            process: rng.next_u64().max(1),
             incarnation: 0,
             restored: None,
             leaving: false,
             drain: Drain::default(),
             batches: 0,
             stats: Stats::default(),
+            rng,
         }
     }
 
@@ -205,6 +212,7 @@ impl Node {
         self.cluster.remove(&identity.id);
         let is_over = |other: &mut Successor| !same_id || other.term <= identity.term;
         self.successor.take_if(is_over);
+        self.doubled = None;
     }
 
     /// The other nodes.

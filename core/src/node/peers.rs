@@ -4,7 +4,10 @@
 use super::replication::Talk;
 use super::Node;
 use crate::clock::Now;
-use crate::cluster::{is_host, Change, Cluster, Contact, LinkState, Peer, PeerKey, Refusal};
+use crate::cluster::{
+    is_host, memory_ms, Change, Cluster, Contact, Double, LinkState, OldConnection, Peer, PeerKey,
+    Refusal, Unheard,
+};
 use crate::collections::Full;
 use crate::effects::{BusAction, Effects, Gate, News};
 use crate::error::Error;
@@ -44,7 +47,9 @@ pub enum FrameError {
     /// Another server is the sender's node now.
     Superseded(Successor),
     /// A newer connection from the sender exists.
-    OldConnection,
+    OldConnection(OldConnection),
+    /// The sender and another server are one node.
+    Double(Double),
     /// The cluster has as many nodes as it can.
     TooManyNodes,
     /// This node was forgotten, or superseded, itself.
@@ -60,17 +65,25 @@ impl fmt::Display for FrameError {
             FrameError::Forgotten => f.write_str(
                 "FORGOTTEN the cluster has forgotten this node: DISQUE RESET makes it a new one",
             ),
-            FrameError::OldConnection => {
-                f.write_str("ERR a newer connection has replaced this one")
-            }
+            FrameError::OldConnection(old) => old.fmt(f),
+            FrameError::Double(double) => double.fmt(f),
             FrameError::TooManyNodes => f.write_str("ERR the cluster has as many nodes as it can"),
             FrameError::Superseded(successor) => successor.fmt(f),
-            FrameError::NotServing(Error::Superseded) => {
+            FrameError::NotServing(Error::Superseded | Error::Doubled) => {
                 f.write_str("SUPERSEDED this server is not the node of its id any more")
             }
             FrameError::NotServing(_) => {
                 f.write_str("FORGOTTEN this node was forgotten and is not reset")
             }
+        }
+    }
+}
+
+impl From<Unheard> for FrameError {
+    fn from(unheard: Unheard) -> FrameError {
+        match unheard {
+            Unheard::Old(old) => FrameError::OldConnection(old),
+            Unheard::Double(double) => FrameError::Double(double),
         }
     }
 }
@@ -92,6 +105,7 @@ impl Node {
             epoch: self.identity.epoch,
             term: self.identity.term,
             incarnation: self.incarnation,
+            process: self.process,
             port: self.settings.announce_port,
         }
     }
@@ -174,15 +188,15 @@ impl Node {
         }
         self.check_serving().map_err(FrameError::NotServing)?;
         let connection = (from.incarnation, header.connection);
+        let contact = Contact {
+            host: from_host.into(),
+            port: from.port,
+        };
         let succeeds = self.cluster.supersedes(from);
-        if !succeeds && connection < self.cluster.newest_connection(&from.id) {
-            return Err(FrameError::OldConnection);
-        }
+        let clock = (now.mono_ms, self.settings.node_timeout_ms);
+        self.cluster
+            .hear(from, header.connection, contact.clone(), clock)?;
         if self.cluster.peer(&from.id).is_none() {
-            let contact = Contact {
-                host: from_host.into(),
-                port: from.port,
-            };
             self.add_peer(from, contact, fx);
         }
         // Where its frames come from is where it is, unless it names another host
@@ -377,6 +391,7 @@ impl Node {
             epoch: listing.epoch,
             term: listing.term,
             incarnation: 0,
+            process: 0,
             port: listing.port,
         };
         let contact = Contact {
@@ -466,6 +481,7 @@ impl Node {
         peer.link = LinkState::Up(connection);
         peer.answered_at = Some(now.mono_ms);
         fx.news.push(News::LinkUp(peer.id));
+        self.end_double(|double| double.by == key, fx);
         let Some(peer) = self.cluster.by_key(key) else {
             return;
         };
@@ -509,11 +525,20 @@ impl Node {
         if let Some(successor) = Successor::parse(error) {
             self.set_superseded(now, successor, fx);
         }
+        if let Some(other) = Double::parse(error) {
+            self.set_doubled(now, other, key, fx);
+        }
+        if let Some(start) = OldConnection::parse(error) {
+            self.count_on(start, fx);
+        }
     }
 
     /// Sends heartbeats if it is time.
     pub(super) fn beat(&mut self, now: Now, fx: &mut Effects) {
         let timeout = self.settings.node_timeout_ms;
+        // Whoever told of it tells it again meanwhile, or takes this server back.
+        let memory = 2 * memory_ms(timeout);
+        self.end_double(|double| now.mono_ms.saturating_sub(double.at) > memory, fx);
         let interval = (timeout / BEATS_PER_TIMEOUT).clamp(1, MAX_BEAT_MS);
         for key in self.cluster.beat(&self.identity, now, interval) {
             if let Some(peer) = self.cluster.by_key(key) {

@@ -4,12 +4,21 @@
 
 use super::{Identity, Node};
 use crate::clock::Now;
-use crate::cluster::{Contact, Peer};
-use crate::effects::{Answer, Effects, News};
+use crate::cluster::{Contact, Peer, PeerKey};
+use crate::effects::{Answer, BusAction, Effects, News};
 use crate::error::Error;
 use crate::message::Listing;
 use crate::record::Record;
 use crate::succession::Successor;
+
+/// What is known of a server that is this node as well.
+pub(super) struct Doubled {
+    other: Contact,
+    /// Who told of it.
+    pub by: PeerKey,
+    /// When that was, monotonic ms.
+    pub at: u64,
+}
 
 impl Peer {
     /// The node as one that it has superseded is told of it.
@@ -43,7 +52,45 @@ impl Node {
     /// Whether the jobs here are another server's to queue, hand out and settle, since
     /// that is the node. Nothing falls due then.
     pub(super) fn is_displaced(&self) -> bool {
-        self.successor.is_some()
+        self.successor.is_some() || self.doubled.is_some()
+    }
+
+    /// Where another server is that is this node as well.
+    pub fn double(&self) -> Option<&Contact> {
+        self.doubled.as_ref().map(|double| &double.other)
+    }
+
+    /// Another server has this id and this term: clients that wait are sent away. It is
+    /// not written down: which of the two goes on is for the operator to say.
+    pub(super) fn set_doubled(&mut self, now: Now, other: Contact, by: PeerKey, fx: &mut Effects) {
+        let double = Doubled {
+            other: other.clone(),
+            by,
+            at: now.mono_ms,
+        };
+        if self.doubled.replace(double).is_some() {
+            return;
+        }
+        self.answer_all_waiters(&Answer::Error(Error::Doubled), now, fx);
+        self.refuse_all_adders(&Error::Doubled, now, fx);
+        fx.news.push(News::IsDoubled(other));
+    }
+
+    /// The other one is gone, if that can be told.
+    pub(super) fn end_double(&mut self, is_over: impl Fn(&Doubled) -> bool, fx: &mut Effects) {
+        if self.doubled.take_if(|double| is_over(double)).is_some() {
+            fx.news.push(News::IsAlone);
+        }
+    }
+
+    /// Another process has spoken for this node, and has started so often. This one
+    /// is there, so it goes on from that number: see [`crate::cluster::Double`].
+    pub(super) fn count_on(&mut self, start: u64, fx: &mut Effects) {
+        if start >= self.incarnation {
+            self.incarnation = start.saturating_add(1);
+            self.cluster.touch();
+            fx.bus.push(BusAction::Introduce);
+        }
     }
 
     /// Another server has this id and a higher term: clients that wait are sent away.

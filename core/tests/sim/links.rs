@@ -94,6 +94,7 @@ impl World {
         for action in actions {
             match action {
                 BusAction::Connect(key) => self.connect(node, key),
+                BusAction::Introduce => self.introduce(node),
                 BusAction::Disconnect(key) => {
                     if let Some(link) = self.site(node).links.remove(&key) {
                         self.give_up(link.socket);

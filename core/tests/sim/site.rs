@@ -137,6 +137,7 @@ impl Site {
             epoch: 0,
             term: 0,
             incarnation: 0,
+            process: 0,
             port: 0,
         };
         Site {

@@ -74,6 +74,7 @@ fn speaker(node: u8) -> Speaker {
         epoch: 1,
         term: 0,
         incarnation: 1,
+        process: 1,
         port: 7711,
     }
 }
@@ -212,6 +213,7 @@ impl Run {
             epoch: draw.one_of(&NUMBERS),
             term: draw.one_of(&NUMBERS),
             incarnation: draw.one_of(&NUMBERS),
+            process: draw.one_of(&NUMBERS),
             port: draw.one_of(&[7711, 7712, 0, u16::MAX]),
         }
     }
@@ -325,7 +327,7 @@ impl Run {
                 BusAction::Disconnect(key) => {
                     self.linked.remove(key);
                 }
-                BusAction::Send { .. } => {}
+                BusAction::Send { .. } | BusAction::Introduce => {}
             }
         }
         if !self.fx.records.is_empty() {

@@ -59,6 +59,7 @@ fn say(kit: &mut Kit, message: &Message<'_>) -> Vec<u8> {
             epoch: OTHER.epoch,
             term: 0,
             incarnation: 1,
+            process: 1,
             port: 7711,
         },
         to: Some(me),

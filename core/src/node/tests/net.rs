@@ -153,6 +153,19 @@ impl Net {
         number
     }
 
+    /// A server that starts with a copy of another one's data and nodes file.
+    pub fn copy(&mut self, of: usize) -> usize {
+        let number = self.servers.len();
+        let from = &self.servers[of].kit;
+        let file = from.node.nodes_file(false);
+        let mut copy = Server::new(number, file.identity);
+        copy.kit.now = from.now;
+        copy.kit.node.restore_nodes(&file);
+        self.servers.push(copy);
+        self.on(number, |node, _, fx| node.connect_all(fx));
+        number
+    }
+
     /// How many batches a server has written.
     pub fn written(&self, at: usize) -> usize {
         self.servers[at].written.len()
@@ -168,7 +181,7 @@ impl Net {
         for action in std::mem::take(&mut self.servers[at].wanted) {
             match action {
                 BusAction::Connect(key) => self.connect(at, key),
-                BusAction::Disconnect(_) => {}
+                BusAction::Disconnect(_) | BusAction::Introduce => {}
                 BusAction::Send { to, message, .. } => self.send(at, to, &message),
             }
         }

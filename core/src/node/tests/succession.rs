@@ -279,3 +279,45 @@ fn a_link_that_still_leads_to_the_primary_is_closed() {
     assert_eq!(peer.term, 1);
     assert!(matches!(peer.link, LinkState::Up(_)));
 }
+
+#[test]
+fn two_servers_of_one_node_and_term_are_noticed_and_neither_serves_before_one_is_gone() {
+    let mut net = Net::new(3);
+    let identity = *net.servers[0].kit.node.identity();
+    let copy = net.copy(0);
+    net.pass(20_000);
+    for (at, other) in [(0, copy), (copy, 0)] {
+        let server = &net.servers[at];
+        assert_eq!(server.kit.node.check_serving(), Err(Error::Doubled));
+        let known = server.kit.node.double().expect("it is told where");
+        assert_eq!(known.host, format!("host-{other}"));
+        let told = |news: &&News| matches!(news, News::IsDoubled(_));
+        assert_eq!(server.news.iter().filter(told).count(), 1);
+    }
+    for at in [1, 2] {
+        assert_eq!(net.servers[at].kit.node.check_serving(), Ok(()));
+    }
+    net.on(copy, |node, now, fx| node.reset(now, fx));
+    net.pass(40_000);
+    for at in [0, copy] {
+        assert_eq!(net.servers[at].kit.node.check_serving(), Ok(()));
+    }
+    assert_eq!(*net.servers[0].kit.node.identity(), identity);
+    for at in [0, 1, 2] {
+        let kit = &net.servers[at].kit;
+        assert_eq!(kit.node.reachable_peers(kit.now).count(), 2, "node {at}");
+    }
+}
+
+#[test]
+fn a_server_that_starts_again_elsewhere_is_no_double() {
+    let mut net = Net::new(3);
+    net.servers[0].is_cut_off = true;
+    let again = net.copy(0);
+    net.pass(20_000);
+    assert_eq!(net.servers[again].kit.node.check_serving(), Ok(()));
+    for at in [1, 2] {
+        let kit = &net.servers[at].kit;
+        assert_eq!(kit.node.reachable_peers(kit.now).count(), 2);
+    }
+}
