@@ -15,6 +15,7 @@ use waiting::{Given, Waiting};
 
 use crate::bus::Links;
 use crate::ffi::{self, Blocked, Call, Ctx, MainCell, MainThread, StateError, Turn};
+use crate::number_map::{number_map, NumberMap};
 use crate::persistence::load::LoadState;
 use crate::persistence::{identity, load};
 use crate::scans::RunningScan;
@@ -27,7 +28,7 @@ use disque_core::error::Error;
 use disque_core::memory::Pressure;
 use disque_core::node::{Identity, Node};
 use disque_core::nodes_file::NodesFile;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 /// The node of this process. Empty until the module is loaded.
 pub static HOST: MainCell<Host> = MainCell::empty();
@@ -54,11 +55,13 @@ pub struct Host {
     /// What the running call wants done.
     pub fx: Effects,
     /// Clients that wait for the node's answer.
-    waiting: HashMap<WaiterId, Waiting>,
+    waiting: NumberMap<WaiterId, Waiting>,
     /// What answered clients were given, until the answer has left.
-    given: HashMap<WaiterId, Given>,
+    given: NumberMap<WaiterId, Given>,
     /// Of these, the clients to whose output the answer was added in this round.
     leaving_now: Vec<WaiterId>,
+    /// How many clients had left when the last round was over.
+    clients_left: Option<u64>,
     /// Answers without jobs that are still to be given.
     pending: VecDeque<(WaiterId, Answer)>,
     notes: Vec<Note>,
@@ -75,7 +78,7 @@ pub struct Host {
     /// Hosts whose frames are refused, with the error that was logged.
     pub refused_frames: BTreeMap<String, String>,
     /// Clients whose DISQUE MEET is under way.
-    pub meetings: HashMap<WaiterId, (Contact, Option<Blocked>)>,
+    pub meetings: NumberMap<WaiterId, (Contact, Option<Blocked>)>,
     /// The changes of the table that the nodes file holds.
     saved: (Identity, u64),
     /// The load that runs, if one does.
@@ -196,9 +199,10 @@ fn unavailable(error: StateError) -> Error {
 
 /// The time of both clocks.
 pub fn now() -> Now {
+    let mono_ms = ffi::mono_ms();
     Now {
-        mono_ms: ffi::mono_ms(),
-        wall_ms: ffi::wall_ms(),
+        mono_ms,
+        wall_ms: ffi::wall_ms(mono_ms),
     }
 }
 
@@ -236,13 +240,14 @@ impl Host {
         Host {
             links: None,
             refused_frames: BTreeMap::new(),
-            meetings: HashMap::new(),
+            meetings: number_map(),
             saved: (*node.identity(), u64::MAX),
             node,
             fx: Effects::new(),
-            waiting: HashMap::new(),
-            given: HashMap::new(),
+            waiting: number_map(),
+            given: number_map(),
             leaving_now: Vec::new(),
+            clients_left: None,
             pending: VecDeque::new(),
             notes: Vec::new(),
             scans: Vec::new(),

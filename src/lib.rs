@@ -14,6 +14,7 @@ mod ffi;
 pub mod fuzz;
 mod host;
 mod info;
+mod number_map;
 mod persistence;
 mod scans;
 mod settings;

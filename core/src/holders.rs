@@ -184,6 +184,11 @@ pub struct Pairs<'a> {
 }
 
 impl Pairs<'_> {
+    /// How many bytes the pairs take.
+    pub(crate) fn size(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// The pairs in these bytes, the first `confirmed` of them sure.
     pub fn new(bytes: &[u8], confirmed: u16) -> Pairs<'_> {
         Pairs { bytes, confirmed }

@@ -5,8 +5,9 @@
 
 use crate::error::Error;
 use crate::span::Span;
-use base64::engine::general_purpose::STANDARD;
-use base64::Engine;
+use bincode::enc::write::Writer;
+use bincode::enc::Encoder;
+use bincode::error::EncodeError;
 use bincode::{Decode, Encode};
 use sha1::{Digest, Sha1};
 use std::fmt;
@@ -18,7 +19,7 @@ pub const TEXT_LEN: usize = 40;
 pub type IdText = [u8; TEXT_LEN];
 
 /// The id of a job.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Decode)]
 pub struct JobId {
     node: [u8; 4],
     random: [u8; 18],
@@ -50,9 +51,9 @@ impl JobId {
             ttl: [0; 2],
         };
         hex_to(&text[2..10], &mut id.node)?;
-        let len = STANDARD.decode_slice(&text[11..35], &mut id.random).ok()?;
+        random_to(&text[11..35], &mut id.random)?;
         hex_to(&text[36..40], &mut id.ttl)?;
-        (len == id.random.len()).then_some(id)
+        Some(id)
     }
 
     /// How many bytes [`JobId::to_bytes`] gives.
@@ -85,9 +86,7 @@ impl JobId {
         let mut text = [b'-'; TEXT_LEN];
         text[0] = b'D';
         hex_from(&self.node, &mut text[2..10]);
-        // 18 bytes are exactly 24 characters: this cannot fail.
-        let written = STANDARD.encode_slice(self.random, &mut text[11..35]);
-        debug_assert_eq!(written, Ok(24));
+        random_from(&self.random, &mut text[11..35]);
         hex_from(&self.ttl, &mut text[36..40]);
         text
     }
@@ -101,6 +100,14 @@ impl JobId {
     /// the job may be delivered more than once.
     pub fn ttl_field(&self) -> u16 {
         u16::from_be_bytes(self.ttl)
+    }
+}
+
+/// As the derived one would, field after field, and in one piece: nearly every record
+/// and every message begins with an id.
+impl Encode for JobId {
+    fn encode<E: Encoder>(&self, encoder: &mut E) -> Result<(), EncodeError> {
+        encoder.writer().write(&self.to_bytes())
     }
 }
 
@@ -187,6 +194,46 @@ pub(crate) fn hex_to(text: &[u8], bytes: &mut [u8]) -> Option<()> {
     Some(())
 }
 
+/// The standard alphabet of base64.
+const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+/// What a character stands for in base64; above 63 for those that stand for nothing.
+const VALUES: [u8; 256] = {
+    let mut values = [0xff; 256];
+    let mut value = 0;
+    while value < LETTERS.len() {
+        values[LETTERS[value] as usize] = value as u8;
+        value += 1;
+    }
+    values
+};
+
+/// Writes 18 bytes as 24 characters of base64. Both directions are done for every
+/// job of every command, and need nothing of what a general codec has to care about.
+fn random_from(random: &[u8; 18], text: &mut [u8]) {
+    for (letters, bytes) in text.chunks_exact_mut(4).zip(random.chunks_exact(3)) {
+        let bits = u32::from_be_bytes([0, bytes[0], bytes[1], bytes[2]]);
+        for (place, letter) in letters.iter_mut().enumerate() {
+            *letter = LETTERS[(bits >> (18 - 6 * place)) as usize & 63];
+        }
+    }
+}
+
+/// The reverse; `None` for a character that no node writes.
+fn random_to(text: &[u8], random: &mut [u8; 18]) -> Option<()> {
+    let mut seen = 0;
+    for (letters, bytes) in text.chunks_exact(4).zip(random.chunks_exact_mut(3)) {
+        let mut bits = 0;
+        for &letter in letters {
+            let value = VALUES[usize::from(letter)];
+            seen |= value;
+            bits = bits << 6 | u32::from(value & 63);
+        }
+        bytes.copy_from_slice(&bits.to_be_bytes()[1..]);
+    }
+    (seen < 64).then_some(())
+}
+
 fn digit(c: u8) -> Option<u8> {
     match c {
         b'0'..=b'9' => Some(c - b'0'),
@@ -218,6 +265,21 @@ mod tests {
         for _ in 0..1000 {
             let id = ids.next(Span::from_secs(60), true);
             assert_eq!(JobId::parse(&id.text()), Ok(Some(id)));
+        }
+    }
+
+    #[test]
+    fn random_bits_are_base64() {
+        let random = std::array::from_fn(|i| i as u8 * 15);
+        let mut text = [0; 24];
+        random_from(&random, &mut text);
+        assert_eq!(&text, b"AA8eLTxLWml4h5altMPS4fD/");
+        let mut back = [0; 18];
+        assert_eq!(random_to(&text, &mut back), Some(()));
+        assert_eq!(back, random);
+        for bad in [b'=', b'-', b'_', b' ', 0, 0xff] {
+            text[23] = bad;
+            assert_eq!(random_to(&text, &mut back), None, "{bad}");
         }
     }
 

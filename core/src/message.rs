@@ -11,6 +11,7 @@
 use crate::holders::{Pair, Pairs};
 use crate::job_id::JobId;
 use crate::node::Identity;
+use crate::record::Appender;
 use bincode::config::{self, Configuration, Limit};
 use bincode::{BorrowDecode, Encode};
 use std::fmt;
@@ -467,17 +468,37 @@ pub fn encode_answer(speaker: &Speaker) -> Vec<u8> {
     bytes
 }
 
-/// A message, to be appended to a frame or an answer.
+/// A message that will be part of a frame.
 pub fn encode_message(message: &Message<'_>) -> Vec<u8> {
-    let mut bytes = Vec::new();
+    let mut bytes = Vec::with_capacity(message.room());
     append(message, &mut bytes);
     bytes
 }
 
+/// A message as part of an answer.
+pub(crate) fn append_message(message: &Message<'_>, answer: &mut Vec<u8>) {
+    append(message, answer);
+}
+
 fn append(value: &impl Encode, bytes: &mut Vec<u8>) {
     // Encoding into memory fails only for types that the format cannot express.
-    let written = bincode::encode_into_std_write(value, bytes, format());
+    let written = bincode::encode_into_writer(value, Appender(bytes), format());
     debug_assert!(written.is_ok());
+}
+
+impl Message<'_> {
+    /// Room enough for it, so that what is written never has to move.
+    fn room(&self) -> usize {
+        /// A message without what can be long, and a copy without that.
+        const REST: usize = 160;
+        match self {
+            Message::ReplJob(copy) | Message::YourJob { copy, .. } => {
+                let body = copy.body.map_or(0, <[u8]>::len);
+                REST + copy.queue.len() + body + copy.holders.size()
+            }
+            _ => REST,
+        }
+    }
 }
 
 /// Reads a frame: its header, and then its messages.

@@ -214,7 +214,6 @@ pub enum StateImage {
 #[derive(Default)]
 pub struct RecordBatch {
     bytes: Vec<u8>,
-    checksum: crc32fast::Hasher,
 }
 
 impl RecordBatch {
@@ -223,8 +222,18 @@ impl RecordBatch {
         self.bytes.is_empty()
     }
 
-    /// The bytes to write, version byte included; empty if nothing was recorded.
-    pub fn bytes(&self) -> &[u8] {
+    /// How many bytes there are to write.
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// The bytes to write, version and checksum included; empty if nothing was
+    /// recorded. The checksum is made here, once for all records: for one after the
+    /// other it costs more than they do.
+    pub fn bytes(&mut self) -> &[u8] {
+        if let Some((header, records)) = self.bytes.split_first_chunk_mut::<HEADER>() {
+            header[1..].copy_from_slice(&crc32fast::hash(records).to_le_bytes());
+        }
         &self.bytes
     }
 
@@ -233,7 +242,6 @@ impl RecordBatch {
         const KEEP: usize = 64 << 10;
         self.bytes.clear();
         self.bytes.shrink_to(KEEP);
-        self.checksum.reset();
     }
 
     /// Adds a record.
@@ -241,21 +249,18 @@ impl RecordBatch {
         if self.bytes.is_empty() {
             self.bytes.extend([VERSION, 0, 0, 0, 0]);
         }
-        let start = self.bytes.len();
         // Encoding into memory fails only for types that this format cannot
         // express (maps of unknown length and the like): none of ours is.
         let written = bincode::encode_into_writer(record, Appender(&mut self.bytes), format());
         debug_assert!(written.is_ok());
-        self.checksum.update(&self.bytes[start..]);
-        let checksum = self.checksum.clone().finalize();
-        self.bytes[1..HEADER].copy_from_slice(&checksum.to_le_bytes());
     }
 }
 
 /// Appends what is encoded, without the detour over [`std::io::Write`].
-struct Appender<'a>(&'a mut Vec<u8>);
+pub(crate) struct Appender<'a>(pub(crate) &'a mut Vec<u8>);
 
 impl Writer for Appender<'_> {
+    #[inline]
     fn write(&mut self, bytes: &[u8]) -> Result<(), EncodeError> {
         self.0.extend_from_slice(bytes);
         Ok(())

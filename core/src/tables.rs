@@ -12,6 +12,9 @@ use crate::queue::Queue;
 use smallvec::SmallVec;
 use std::ops::{Index, IndexMut};
 
+/// Jobs that are looked up together.
+const FETCHED: usize = 64;
+
 /// All jobs of a node, by id and by deadline.
 pub struct JobTable {
     slab: Slab<Job>,
@@ -53,7 +56,24 @@ impl JobTable {
 
     /// The job with this id.
     pub fn find(&self, id: &JobId) -> Option<u32> {
-        let hash = self.by_id.seed().hash(id.random());
+        self.find_hashed(id, self.by_id.seed().hash(id.random()))
+    }
+
+    /// The jobs with these ids, those that are there. Faster than one by one.
+    pub fn find_all<'a>(&'a self, ids: &'a [JobId]) -> impl Iterator<Item = u32> + 'a {
+        ids.chunks(FETCHED).flat_map(move |ids| {
+            let hash = |id: &JobId| self.by_id.seed().hash(id.random());
+            let hashes: SmallVec<[u64; FETCHED]> = ids.iter().map(hash).collect();
+            if hashes.len() > 1 {
+                self.by_id.fetch(hashes.iter().copied());
+            }
+            ids.iter()
+                .zip(hashes)
+                .filter_map(|(id, hash)| self.find_hashed(id, hash))
+        })
+    }
+
+    fn find_hashed(&self, id: &JobId, hash: u64) -> Option<u32> {
         self.by_id.find(&self.slab, hash, |job| job.id == *id)
     }
 

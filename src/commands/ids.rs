@@ -100,10 +100,8 @@ fn read_ids(host: &Host, call: &Call<'_>, access: Access) -> Result<Ids, Error> 
         .check_count(("the number of job ids", "ids"), words.len())?;
     let ids = parse(&words)?;
     let subject = Subject::of(call.ctx());
-    if !subject.is_unrestricted() {
-        for queue in ids.iter().filter_map(|id| host.node.queue_name(id)) {
-            subject.require_of_job(access, queue)?;
-        }
+    for queue in host.node.queue_names(&ids) {
+        subject.require_of_job(access, queue)?;
     }
     Ok(ids)
 }

@@ -39,10 +39,9 @@ use super::context::{log_raw, Ctx, Level};
 use super::guard::guard;
 use super::main_cell::{MainCell, MainThread};
 use super::reply::{Reply, INTERNAL_ERROR};
+use crate::number_map::{number_map, NumberMap};
 use redis_module::raw;
-use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
-use std::hash::{BuildHasherDefault, Hasher};
 use std::ptr::{self, NonNull};
 use std::sync::OnceLock;
 
@@ -81,13 +80,13 @@ pub struct CannotBlock;
 
 static HOOKS: OnceLock<BlockingHooks> = OnceLock::new();
 
-type Clients = HashMap<usize, Client, BuildHasherDefault<AddressHasher>>;
+type Clients = NumberMap<usize, Client>;
 
 /// Clients between `block` and `freed`, by the address of Redis' handle. (On
 /// Redis 7.0 only the answer can carry data of the module's own, so the id is
 /// kept here.) An address is used again only after `freed`, when its entry is
 /// gone.
-static CLIENTS: MainCell<Clients> = MainCell::new(HashMap::with_hasher(BuildHasherDefault::new()));
+static CLIENTS: MainCell<Clients> = MainCell::new(number_map());
 
 #[derive(Clone, Copy)]
 struct Client {
@@ -444,30 +443,4 @@ unsafe extern "C" fn on_freed(ctx: *mut raw::RedisModuleCtx, handle: *mut c_void
             }
         },
     );
-}
-
-/// Hashes an address: one multiplication.
-#[derive(Default)]
-struct AddressHasher(u64);
-
-impl Hasher for AddressHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.write_u64(self.0 ^ u64::from(byte));
-        }
-    }
-
-    fn write_u64(&mut self, value: u64) {
-        // The table looks at the highest and the lowest bits.
-        let product = u128::from(value) * 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835_u128;
-        self.0 = (product >> 64) as u64 ^ product as u64;
-    }
-
-    fn write_usize(&mut self, value: usize) {
-        self.write_u64(value as u64);
-    }
 }

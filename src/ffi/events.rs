@@ -5,11 +5,13 @@
 
 use super::api::{need, ok};
 use super::blocking;
+use super::clock;
 use super::context::{Ctx, Level};
 use super::guard::guard;
 use super::verdicts;
 use redis_module::raw;
 use std::ffi::c_void;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::OnceLock;
 
 /// An event of the server.
@@ -62,6 +64,8 @@ pub enum Topic {
     Cron,
     /// Config changed.
     Config,
+    /// Clients that leave: they are counted, and the hook does not hear of them.
+    Clients,
     /// Before and after sleep: told in each round of the event loop, so they
     /// cost some 100 ns each.
     Loop,
@@ -75,20 +79,34 @@ impl Topic {
             Topic::Role => raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED,
             Topic::Cron => raw::REDISMODULE_EVENT_CRON_LOOP,
             Topic::Config => raw::REDISMODULE_EVENT_CONFIG,
+            Topic::Clients => raw::REDISMODULE_EVENT_CLIENT_CHANGE,
             Topic::Loop => raw::REDISMODULE_EVENT_EVENTLOOP,
         }
     }
 }
 
+/// Clients whose connections have ended.
+static LEFT: AtomicU64 = AtomicU64::new(0);
+/// Whether the server tells of them.
+static LEFT_TOLD: AtomicBool = AtomicBool::new(false);
+
+/// How many clients have left so far: while it does not change, everyone is still
+/// there. `None` where the server does not tell.
+pub fn clients_left() -> Option<u64> {
+    let told = LEFT_TOLD.load(Ordering::Relaxed);
+    told.then(|| LEFT.load(Ordering::Relaxed))
+}
+
 static HOOK: OnceLock<fn(&Ctx, Event)> = OnceLock::new();
 
-/// Subscribes to topics, and to [`Topic::Loop`] in any case: at the end of a
-/// round clients are released (see [`super::Blocked`]). A topic that the server
+/// Subscribes to topics, and in any case to [`Topic::Loop`], because at the end of a
+/// round clients are released (see [`super::Blocked`]), and to [`Topic::Clients`], for
+/// [`clients_left`]. A topic that the server
 /// does not know is logged and left out.
 pub fn subscribe(ctx: &Ctx, topics: &[Topic], hook: fn(&Ctx, Event)) -> Result<(), String> {
     HOOK.set(hook)
         .map_err(|_| "events are subscribed to twice")?;
-    for topic in topics.iter().chain([&Topic::Loop]) {
+    for topic in topics.iter().chain([&Topic::Loop, &Topic::Clients]) {
         let event = raw::RedisModuleEvent {
             id: topic.id(),
             dataver: 1,
@@ -97,14 +115,14 @@ pub fn subscribe(ctx: &Ctx, topics: &[Topic], hook: fn(&Ctx, Event)) -> Result<(
         let status = unsafe {
             need(raw::RedisModule_SubscribeToServerEvent)(ctx.as_ptr(), event, Some(on_event))
         };
-        if ok(status) && *topic == Topic::Loop {
-            verdicts::rounds_are_told();
-        }
-        if !ok(status) {
-            ctx.log(
+        match topic {
+            _ if !ok(status) => ctx.log(
                 Level::Notice,
                 &format!("the server does not tell about {topic:?}"),
-            );
+            ),
+            Topic::Loop => verdicts::rounds_are_told(),
+            Topic::Clients => LEFT_TOLD.store(true, Ordering::Relaxed),
+            _ => {}
         }
     }
     Ok(())
@@ -121,18 +139,29 @@ unsafe extern "C" fn on_event(
         || format!("event {}, {sub}", event.id),
         (),
         || {
+            if (event.id, sub) == CLIENT_LEFT {
+                LEFT.fetch_add(1, Ordering::Relaxed);
+                return;
+            }
             // SAFETY: Redis' context, valid during the callback.
             let context = unsafe { Ctx::new(ctx) };
             let event = translate(event.id, sub);
             if let (Some(context), Some(event), Some(hook)) = (context, event, HOOK.get()) {
-                if matches!(event, Event::BeforeSleep) {
-                    blocking::release_answered(context.main());
+                match event {
+                    Event::BeforeSleep => blocking::release_answered(context.main()),
+                    Event::AfterSleep => clock::round_begins(),
+                    _ => {}
                 }
                 hook(&context, event);
             }
         },
     );
 }
+
+const CLIENT_LEFT: (u64, u64) = (
+    raw::REDISMODULE_EVENT_CLIENT_CHANGE,
+    raw::REDISMODULE_SUBEVENT_CLIENT_CHANGE_DISCONNECTED,
+);
 
 fn translate(id: u64, sub: u64) -> Option<Event> {
     Some(match (id, sub) {

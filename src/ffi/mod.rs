@@ -44,7 +44,7 @@ pub use clock::{mono_ms, wall_ms};
 pub use command::{register, register_container, Call, CommandSpec, Entry};
 pub use config::{register_settings, Secrecy, Setting, Unit, Value};
 pub use context::{block_signals, log_from_any_thread, Ctx, Level, Turn};
-pub use events::{subscribe, Event, Source, Topic};
+pub use events::{clients_left, subscribe, Event, Source, Topic};
 pub use hello::redirect_bare_hello;
 pub use info::{register_info, Info, Reason};
 pub use main_cell::{MainCell, MainThread, StateError};

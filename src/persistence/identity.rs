@@ -4,7 +4,7 @@
 //! What stands in the loaded data goes before it. The file serves a node
 //! without data, and carries the mark of a clean stop.
 
-use crate::ffi::{wall_ms, Ctx, Level};
+use crate::ffi::{Ctx, Level};
 use disque_core::node::Identity;
 use disque_core::nodes_file::{NodesFile, MAX_LEN};
 use std::ffi::OsStr;
@@ -47,7 +47,7 @@ pub fn fresh(ctx: &Ctx) -> NodesFile {
         },
         // Others remember the last one: where the file is lost and the data are
         // not, it must still grow.
-        incarnation: wall_ms(),
+        incarnation: crate::host::now().wall_ms,
         clean_stop: false,
         batches: 0,
         synced: false,

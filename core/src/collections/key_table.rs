@@ -87,6 +87,23 @@ impl KeyTable {
         Some(key)
     }
 
+    /// Has the processor fetch the places of these entries, a few dozen at a time.
+    ///
+    /// With millions of entries each page and each place in it is a cache miss. The
+    /// processor waits for many of them at once if nothing stands between one and the
+    /// next: hence first all pages, then all places, and the hashes are known before.
+    pub fn fetch(&self, hashes: impl Iterator<Item = u64> + Clone) {
+        let pages = hashes
+            .clone()
+            .filter_map(|hash| Some(self.page_of(hash as u32)?.entries.len()));
+        std::hint::black_box(pages.fold(0, |all, len| all ^ len));
+        let places = hashes.filter_map(|hash| {
+            let page = self.page_of(hash as u32)?;
+            page.entries.get(page.home(hash as u32))
+        });
+        std::hint::black_box(places.fold(0, |all, entry| all ^ entry.hash));
+    }
+
     /// Adds `key`. The caller has made sure that neither it nor its equal is
     /// present.
     pub fn insert(&mut self, key: u32, hash: u64) {
@@ -97,18 +114,11 @@ impl KeyTable {
         self.young.push(Entry { key, hash });
     }
 
-    /// Moves the young entries to their pages.
-    ///
-    /// With millions of entries each place is a cache miss. The processor waits for
-    /// all of them at once if it is asked for all of them first; and an entry that
-    /// leaves soon never needs a place.
+    /// Moves the young entries to their pages, all at once, see [`KeyTable::fetch`];
+    /// and an entry that leaves soon never needs a place.
     fn file_young(&mut self) {
         let mut young = std::mem::take(&mut self.young);
-        let fetched = young.iter().filter_map(|entry| {
-            let page = self.page_of(entry.hash)?;
-            page.entries.get(page.home(entry.hash))
-        });
-        std::hint::black_box(fetched.fold(0, |all, entry| all ^ entry.hash));
+        self.fetch(young.iter().map(|entry| u64::from(entry.hash)));
         for entry in young.drain(..) {
             if self.filed >= self.pages * LOAD {
                 self.add_page();

@@ -42,7 +42,7 @@ mod waiters;
 use crate::acks::{AckTable, SettledMemory};
 use crate::clock::Now;
 use crate::cluster::Cluster;
-use crate::collections::HashSeed;
+use crate::collections::{HashSeed, NIL};
 use crate::copies::CopiesTable;
 use crate::effects::{Answer, Effects};
 use crate::error::{Error, Range};
@@ -262,10 +262,14 @@ impl Node {
         &self.queues[job.queue]
     }
 
-    /// The name of the queue of the job with this id.
-    pub fn queue_name(&self, id: &JobId) -> Option<&[u8]> {
-        let key = self.jobs.find(id)?;
-        Some(&self.queues[self.jobs[key].queue].name)
+    /// The names of the queues of those jobs that are here, in the order of the ids; a
+    /// name is not repeated while the jobs stay in one queue.
+    pub fn queue_names<'a>(&'a self, ids: &'a [JobId]) -> impl Iterator<Item = &'a [u8]> + 'a {
+        let mut last = NIL;
+        let queues = self.jobs.find_all(ids).map(|key| self.jobs[key].queue);
+        queues
+            .filter(move |&queue| std::mem::replace(&mut last, queue) != queue)
+            .map(|queue| &*self.queues[queue].name)
     }
 
     /// How many jobs there are.

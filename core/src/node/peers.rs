@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::holders::Pair;
 use crate::job_id::hex_text;
 use crate::message::{
-    encode_answer, encode_message, read_answer, read_frame, Header, Heartbeat, Listing, Malformed,
+    append_message, encode_answer, read_answer, read_frame, Header, Heartbeat, Listing, Malformed,
     Message, Speaker,
 };
 use crate::queue::Pause;
@@ -149,7 +149,7 @@ impl Node {
                     from: header.from.id,
                     reason: reason.clone(),
                 });
-                answers.extend(encode_message(&Message::Stopped { reason: &reason }));
+                append_message(&Message::Stopped { reason: &reason }, &mut answers);
                 break;
             }
         }
@@ -359,13 +359,13 @@ impl Node {
             return;
         };
         let own = self.heartbeat(peer, now);
-        answers.extend(encode_message(&Message::Heartbeat(own)));
+        append_message(&Message::Heartbeat(own), answers);
         // Many heartbeats in one frame get no answer without end; a table that is
         // left out here is told with the next one.
         let room = answers.len() < TELL_BELOW;
         if room && !self.cluster.knows_the_same(&self.identity, beat.table) {
             for message in self.cluster.tell() {
-                answers.extend(encode_message(&message));
+                append_message(&message, answers);
             }
         }
     }

@@ -110,7 +110,7 @@ struct Batches<'a, E> {
 impl<E> Batches<'_, E> {
     fn push(&mut self, record: &Record<'_>) -> Result<(), E> {
         self.batch.push(record);
-        if self.batch.bytes().len() < BATCH_BYTES {
+        if self.batch.len() < BATCH_BYTES {
             return Ok(());
         }
         self.finish()

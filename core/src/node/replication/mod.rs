@@ -36,7 +36,7 @@ use crate::effects::{Effects, Gate};
 use crate::holders::{Holder, HolderSet, PairList, Pairs, TooManyHolders};
 use crate::job::{Job, State};
 use crate::job_id::JobId;
-use crate::message::{encode_message, Claim, Message};
+use crate::message::{append_message, encode_message, Claim, Message};
 use crate::record::{CopiesImage, Record};
 use smallvec::SmallVec;
 
@@ -66,7 +66,7 @@ impl Talk<'_, '_> {
     /// written; another message is gated for that.
     pub fn answer(&mut self, message: &Message<'_>) {
         match &mut self.answers {
-            Some(answers) => answers.extend(encode_message(message)),
+            Some(answers) => append_message(message, answers),
             None => self.fx.send_gated(self.with, encode_message(message)),
         }
     }

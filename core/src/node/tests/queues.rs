@@ -67,7 +67,7 @@ fn paused_all_is_both_and_each_word_replaces_the_last() {
         let refused = kit.try_add(&job()) == Err(Error::Paused);
         assert_eq!(refused, ["all", "in"].contains(&word), "{word}");
     }
-    let before = kit.fx.records.bytes().len();
+    let before = kit.fx.records.len();
     kit.pause("none");
     assert!(kit.fx.is_empty(), "no change, no record: {before}");
 }
@@ -140,4 +140,18 @@ fn peek_shows_either_end_and_consumes_nothing() {
     assert_eq!(peek(9, false), added);
     assert!(kit.node.peek(b"nosuch", 9, false).is_empty());
     assert_eq!(kit.node.queue_len(b"q"), 5);
+}
+
+#[test]
+fn the_queues_of_many_jobs_are_named_without_repetition() {
+    let mut kit = Kit::new();
+    // More than are looked up together, and more than lie outside of the pages.
+    let mut known: Vec<_> = (0..200).map(|_| kit.add_to("a")).collect();
+    let (b, lost) = (kit.add_to("b"), kit.add_to("c"));
+    kit.ack(lost);
+    known.insert(150, b);
+    known.insert(70, lost);
+    let names: Vec<_> = kit.node.queue_names(&known).collect();
+    assert_eq!(names, [&b"a"[..], b"b", b"a"]);
+    assert_eq!(kit.node.queue_names(&[lost]).count(), 0);
 }
