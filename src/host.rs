@@ -365,8 +365,9 @@ impl Host {
             self.node.run_due(now, STEPS, &mut self.fx);
             self.answer(turn.main());
             self.step_scans(turn);
-            let due = self.is_due(now);
-            if !due || ffi::mono_ms() - started >= TURN_MS {
+            // Not what `finish` will do: to wait for it here would be to wait in vain.
+            let more = !self.scans.is_empty() || self.has_due(now);
+            if !more || ffi::mono_ms() - started >= TURN_MS {
                 break;
             }
         }
@@ -468,7 +469,11 @@ impl Host {
     }
 
     fn is_due(&self, now: Now) -> bool {
-        self.has_work() || self.node.next_wake().is_some_and(|at| at <= now.mono_ms)
+        self.has_work() || self.has_due(now)
+    }
+
+    fn has_due(&self, now: Now) -> bool {
+        self.node.next_wake().is_some_and(|at| at <= now.mono_ms)
     }
 
     fn note(&mut self, note: Note, main: MainThread) {

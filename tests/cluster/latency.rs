@@ -43,3 +43,18 @@ fn a_node_that_hangs_costs_the_others_nothing() {
     cluster[2].sigcont();
     cluster.wait_connected();
 }
+
+#[test]
+fn an_answer_from_another_node_costs_a_turn_what_it_takes_and_no_more() {
+    const JOBS: u32 = 300;
+    let _alone = quiet_machine();
+    let cluster = Cluster::start(2, Options::new().alone());
+    let mut c = cluster[0].client();
+    let before = cluster[0].cpu_time();
+    for _ in 0..JOBS {
+        add_with(&mut c, "q", "a body", "5000 REPLICATE 2");
+    }
+    let each = (cluster[0].cpu_time() - before) / JOBS;
+    // A turn that waits for what only its own end brings goes on for 2 ms.
+    assert!(each < ms(1), "{each:?} of the processor for a job");
+}
