@@ -7,7 +7,7 @@ PORT ?= 7711
 
 .PHONY: help
 help: ## Show this help
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: needs
 needs: ## Check for what building and testing need; as root or with YES=1 install it
@@ -32,6 +32,14 @@ demo: ## Build, then add, get and acknowledge jobs on servers of its own
 .PHONY: test
 test: ## Run every test: units, simulation, one server, several servers
 	@ci/test.sh
+
+.PHONY: bench
+bench: ## Measure the module beside Redis Streams and lists; W="w1 w3" some of it
+	@ci/bench.sh $(W)
+
+.PHONY: instructions
+instructions: ## Count the instructions of the core's commands against those kept
+	@ci/instructions.sh
 
 .PHONY: bus
 bus: ## Measure the bus between servers on this machine
