@@ -23,6 +23,9 @@ use std::time::Duration;
 
 /// Events that one turn takes.
 const EVENTS_PER_TURN: usize = 256;
+/// Messages of one round after which the thread is told without waiting for its end: it
+/// works beside the commands that follow.
+const FLUSHED_AT: usize = 64;
 
 /// What the thread needs to introduce this node. Written by the main thread,
 /// read by the other one, which holds the lock for the time of a copy.
@@ -96,6 +99,8 @@ pub struct Links {
     dropped_before: u64,
     /// What waits for the end of this round, see [`Links::open_gate`].
     gated: Vec<(PeerKey, Vec<u8>)>,
+    /// Messages that the thread was given and does not know of, see [`Links::flush`].
+    unflushed: usize,
 }
 
 impl Links {
@@ -117,6 +122,7 @@ impl Links {
             next_serial: 1,
             dropped_before: 0,
             gated: Vec::new(),
+            unflushed: 0,
         })
     }
 
@@ -162,6 +168,16 @@ impl Links {
                 }
             }
         }
+        if self.unflushed >= FLUSHED_AT {
+            self.flush();
+        }
+    }
+
+    /// Has the thread send what it was given. Called when a round of the event loop
+    /// ends, so that what the commands of one round have to say shares frames: a frame
+    /// costs both sides much more than a message.
+    pub fn flush(&mut self) {
+        self.unflushed = 0;
         self.bus.flush();
     }
 
@@ -181,6 +197,7 @@ impl Links {
         };
         let serial = self.next_serial;
         self.next_serial += 1;
+        self.unflushed += 1;
         let message = Message::new(serial, message);
         match self.bus.send(bus_key(to), connection, message) {
             // Counted by the bus; what matters the core says again.
@@ -195,7 +212,7 @@ impl Links {
         for (to, message) in std::mem::take(&mut self.gated) {
             self.send(to, message);
         }
-        self.bus.flush();
+        self.flush();
     }
 
     /// Asks who listens at an address, for a client that waits.
@@ -251,6 +268,9 @@ impl Host {
                 links.carry_out(node, &mut actions);
             }
         }
+        // The room is kept for the next call.
+        actions.clear();
+        self.fx.bus = actions;
     }
 
     /// Gives up all links: this server loads, or is a replica from now on.

@@ -225,12 +225,16 @@ pub fn check_overdue(ctx: &Ctx) {
 }
 
 /// The event loop is about to wait: sets the alarm for what is due next. Once for
-/// all that was done in this round, since until now nothing can come late.
+/// all that was done in this round, since until now nothing can come late. And the
+/// bus sends what was said in it.
 pub fn before_sleep(ctx: &Ctx) {
     // A poisoned node has nothing due.
     let _ = HOST.with(ctx.main(), |host| {
         load::without_data(host, ctx);
         host.set_alarm(ctx.main());
+        if let Some(links) = &mut host.links {
+            links.flush();
+        }
     });
 }
 

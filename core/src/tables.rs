@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 use std::ops::{Index, IndexMut};
 
 /// Jobs that are looked up together.
-const FETCHED: usize = 64;
+const FETCHED: usize = 16;
 
 /// All jobs of a node, by id and by deadline.
 pub struct JobTable {

@@ -42,7 +42,8 @@ fn when_the_time_is_over_the_answer_is_norepl_and_the_job_counts_as_done() {
         start_add(&mut c, "q", "x", &format!("{timeout} REPLICATE 3 RETRY 1"));
         c.reply().expect_error("NOREPL");
         let took = start.elapsed();
-        assert!(took >= ms(timeout) && took < ms(timeout + 250), "{took:?}");
+        // Nodes count in whole milliseconds.
+        assert!(took >= ms(timeout - 1) && took < ms(timeout + 250), "{took:?}");
     }
     let mut c = cluster[0].client();
     c.run("QLEN q").expect_number(0);
