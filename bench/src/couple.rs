@@ -141,7 +141,7 @@ impl Couple {
         };
         match action {
             BusAction::Connect(key) => node.link_up(now, key, CONNECTION, fx),
-            BusAction::Disconnect(_) => {}
+            BusAction::Disconnect(_) | BusAction::Introduce => {}
             BusAction::Send { to, message, .. } => {
                 let mut frame = encode_header(&node.header(Some(to), CONNECTION));
                 frame.extend(message);

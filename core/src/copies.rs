@@ -73,6 +73,8 @@ pub struct Copies {
     pub short: bool,
     /// Whether holders were named to the others that the job did not name itself.
     pub grown: bool,
+    /// The job was sent again to one that may have got it before.
+    pub resent: bool,
     /// A holder could not be told that this node has queued the job.
     pub untold: bool,
     /// When HOLDERS last came for the job, or it came itself.
@@ -98,6 +100,7 @@ impl Copies {
             asked: 0,
             short: false,
             grown: false,
+            resent: false,
             untold: false,
             heard_at: 0,
             act_at: NEVER,

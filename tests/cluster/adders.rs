@@ -43,7 +43,10 @@ fn when_the_time_is_over_the_answer_is_norepl_and_the_job_counts_as_done() {
         c.reply().expect_error("NOREPL");
         let took = start.elapsed();
         // Nodes count in whole milliseconds.
-        assert!(took >= ms(timeout - 1) && took < ms(timeout + 250), "{took:?}");
+        assert!(
+            took >= ms(timeout - 1) && took < ms(timeout + 250),
+            "{took:?}"
+        );
     }
     let mut c = cluster[0].client();
     c.run("QLEN q").expect_number(0);

@@ -78,16 +78,22 @@ impl World {
     }
 
     /// A node leaves, and too few stay for as many copies as were asked for.
-    pub fn note_thinned(&mut self, node: usize) {
+    pub fn begin_leaving(&mut self, node: usize) {
         let fault = Fault {
-            kind: FaultKind::Remove,
+            kind: FaultKind::Leave,
             to: None,
             lost: Lost::All,
             jump: None,
         };
-        if let Some(call) = self.begin_fault(node, fault) {
-            let end = self.line(node, call, Phase::Ok, Op::Fault);
-            self.note(end);
+        let call = self.begin_fault(node, fault);
+        self.site(node).thinned = call;
+    }
+
+    /// It stays after all.
+    pub fn end_leaving(&mut self, node: usize) {
+        if let Some(call) = self.site(node).thinned.take() {
+            let line = self.line(node, call, Phase::Ok, Op::Fault);
+            self.note(line);
         }
     }
 

@@ -128,8 +128,9 @@ impl World {
                     .is_some_and(|n| n.is_leaving());
                 let stays = |site: &&Site| site.node.as_ref().is_some_and(|n| !n.is_leaving());
                 let staying = self.sites.values().filter(stays).count();
+                self.end_leaving(node);
                 if leaving && staying <= MOST_COPIES {
-                    self.note_thinned(node);
+                    self.begin_leaving(node);
                 }
                 self.set_leaving(node, leaving)
             }

@@ -79,6 +79,8 @@ pub struct Site {
     pub pending: BTreeMap<WaiterId, Pending>,
     /// The stop that is not over, as the ledger knows it.
     pub stopped: Option<u64>,
+    /// The leaving that is not over, in the same way.
+    pub thinned: Option<u64>,
     /// When the timer is set to go off.
     pub armed: Option<u64>,
     /// Nothing happens at the node until then.
@@ -149,6 +151,7 @@ impl Site {
             waiting: BTreeMap::new(),
             pending: BTreeMap::new(),
             stopped: None,
+            thinned: None,
             armed: None,
             stalled_until: 0,
             session: 0,

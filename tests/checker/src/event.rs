@@ -158,6 +158,9 @@ pub enum FaultKind {
     Clock,
     /// The node leaves, is forgotten, reset or flushed: its jobs are gone.
     Remove,
+    /// The node gives its jobs away, and too few stay for as many copies as were asked
+    /// for.
+    Leave,
     /// A queue is paused at the node.
     PauseQueue,
     /// The node refuses for want of memory or disk.

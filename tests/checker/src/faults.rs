@@ -19,12 +19,21 @@ impl Span {
     /// Whether it can keep nodes from knowing what others know. A clock alone
     /// does not: nodes do not go by it. Nor does a want of memory.
     fn disturbs(&self) -> bool {
-        !matches!(self.kind, FaultKind::Clock | FaultKind::Full)
+        let quiet = [FaultKind::Clock, FaultKind::Full, FaultKind::Leave];
+        !quiet.contains(&self.kind)
     }
 
     /// Whether it can keep jobs from where they are wanted.
     fn hinders(&self) -> bool {
-        self.kind != FaultKind::Clock
+        self.kind == FaultKind::Full || self.disturbs()
+    }
+
+    /// Up to when jobs are added that lack what it took.
+    fn takes_until(&self) -> u64 {
+        match self.kind {
+            FaultKind::Leave => self.to,
+            _ => self.from,
+        }
     }
 }
 
@@ -121,7 +130,7 @@ impl Faults {
     /// The faults with which data were lost, at or after a time.
     pub fn losses(&self, from: u64) -> impl Iterator<Item = &Span> {
         let spans = self.spans.iter().filter(|span| span.lost != Lost::Nothing);
-        spans.filter(move |span| span.from >= from)
+        spans.filter(move |span| span.takes_until() >= from)
     }
 
     /// How far clocks that were set may put off what a node had written down.
@@ -158,6 +167,21 @@ mod tests {
             jump: None,
         });
         event
+    }
+
+    #[test]
+    fn a_node_that_leaves_takes_copies_of_jobs_that_are_added_meanwhile() {
+        let mut events = [
+            fault(10, 1, Phase::Invoke, FaultKind::Leave),
+            fault(20, 1, Phase::Ok, FaultKind::Leave),
+        ];
+        for event in &mut events {
+            event.fault.as_mut().expect("a fault").lost = Lost::All;
+        }
+        let faults = Faults::of(&events.iter().collect::<Vec<_>>());
+        assert_eq!(faults.losses(15).count(), 1);
+        assert_eq!(faults.losses(21).count(), 0);
+        assert!(!faults.disturb(12, 18, 0));
     }
 
     #[test]

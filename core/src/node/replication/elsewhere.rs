@@ -122,7 +122,8 @@ impl Node {
         let mut tried = producer.refused.clone();
         let copies = &self.copies[self.jobs[key].copies];
         let others = copies.holders.iter().filter(|one| *one != self.own);
-        let may_answer = copies.holders.unconfirmed().any(|one| one != self.own);
+        let silent = |one: Holder| one != self.own && !tried.contains(&one);
+        let may_answer = copies.holders.unconfirmed().any(silent);
         tried.extend(others);
         let free = !self.pick(key, 1, &tried, now).is_empty();
         let copies = &self.copies[self.jobs[key].copies];
@@ -191,7 +192,7 @@ impl Node {
             self.copies.schedule(copies_key, Duty::None, NEVER);
             self.confirm(key, own, now, fx);
         } else {
-            self.add_copies(key, &[], now, fx);
+            self.add_copies(key, now, fx);
         }
     }
 

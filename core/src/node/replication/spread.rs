@@ -307,32 +307,59 @@ impl Node {
         if has_it || copies.holders.is_confirmed(talk.from) {
             return;
         }
-        copies.holders.remove(talk.from);
+        // It may yet take it if it was sent twice.
+        if !copies.resent {
+            copies.holders.remove(talk.from);
+        }
         let eager = copies.tries < 8;
         let refused = self.note_refusal(key, talk.from, full);
         let copies = &mut self.copies[self.jobs[key].copies];
         if eager && matches!(copies.duty, Duty::Spread | Duty::Repair) {
             copies.tries += 1;
-            self.add_copies(key, &refused, talk.now, talk.fx);
+            self.replace_refused(key, &refused, talk.now, talk.fx);
         }
         self.give_up_if_refused(key, talk.now, talk.fx);
     }
 
-    /// Sends the job to as many further nodes as copies are missing.
-    pub(super) fn add_copies(&mut self, key: u32, without: &[Holder], now: Now, fx: &mut Effects) {
+    /// Nodes keep no copy: as many others get one.
+    fn replace_refused(&mut self, key: u32, refused: &[Holder], now: Now, fx: &mut Effects) {
         let missing = self.missing(key, now);
         let copies = &self.copies[self.jobs[key].copies];
         let mut known: SmallVec<[Holder; 8]> = copies.holders.iter().collect();
-        known.extend_from_slice(without);
-        let unconfirmed = copies.holders.unconfirmed();
-        let pending = unconfirmed
-            .filter(|holder| self.reach(*holder, now).is_some())
-            .count();
+        known.extend_from_slice(refused);
+        let pending = self.pending(key, refused, now);
         let added = self.pick(key, missing.saturating_sub(pending), &known, now);
-        self.name_new(key, &added, now, fx);
+        let gate = self.name(key, &added, fx);
+        self.send_copies_to(key, added.into_iter(), gate, now, fx);
     }
 
-    fn name_new(&mut self, key: u32, added: &[Holder], now: Now, fx: &mut Effects) {
+    /// How many nodes may still answer that they have a copy, but for those.
+    fn pending(&self, key: u32, without: &[Holder], now: Now) -> usize {
+        let copies = &self.copies[self.jobs[key].copies];
+        let unconfirmed = copies.holders.unconfirmed();
+        unconfirmed
+            .filter(|one| !without.contains(one) && self.reach(*one, now).is_some())
+            .count()
+    }
+
+    /// Sends the job to as many further nodes as copies are missing, or to one more if
+    /// that was done before; and again to those that have not answered.
+    pub(super) fn add_copies(&mut self, key: u32, now: Now, fx: &mut Effects) {
+        let missing = self.missing(key, now);
+        let copies = &self.copies[self.jobs[key].copies];
+        let known: SmallVec<[Holder; 8]> = copies.holders.iter().collect();
+        let count = if copies.resent {
+            usize::from(missing > 0)
+        } else {
+            missing.saturating_sub(self.pending(key, &[], now))
+        };
+        let added = self.pick(key, count, &known, now);
+        self.send_again(key, &added, now, fx);
+    }
+
+    fn send_again(&mut self, key: u32, added: &[Holder], now: Now, fx: &mut Effects) {
+        let copies = &mut self.copies[self.jobs[key].copies];
+        copies.resent |= !copies.holders.is_complete();
         let gate = self.name(key, added, fx);
         self.send_copies(key, gate, now, fx);
     }
@@ -471,7 +498,7 @@ impl Node {
             .schedule(copies_key, Duty::Spread, now.after(wait));
         let one_more = usize::from(self.missing(key, now) > 0);
         let added = self.pick(key, one_more, &known, now);
-        self.name_new(key, &added, now, fx);
+        self.send_again(key, &added, now, fx);
     }
 
     /// A producer waits, and a node that hangs is not known to hang yet: one more node
@@ -508,7 +535,7 @@ impl Node {
         self.copies
             .schedule(copies_key, Duty::Repair, now.after(wait));
         if acts {
-            self.add_copies(key, &[], now, fx);
+            self.add_copies(key, now, fx);
         }
     }
 
