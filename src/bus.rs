@@ -134,11 +134,14 @@ impl Links {
     /// This node is another one, or is reached elsewhere: it introduces itself
     /// anew.
     pub fn introduce(&mut self, node: &Node) {
-        self.door
-            .with(|introduction| introduction.speaker = node.speaker());
+        // Not to nodes that are known no more, as after a RESET: they would take the
+        // new node in. A link that is just being made to one names nobody.
+        self.door.with(|introduction| {
+            introduction.speaker = node.speaker();
+            let known = |key: u64| node.cluster().peers().any(|one| bus_key(one.key).0 == key);
+            introduction.peers.retain(|key, _| known(*key));
+        });
         self.announced = node.settings().announce_host.clone();
-        // Not to nodes that are known no more, as after a RESET: they would take
-        // the new node in.
         for &key in self.up.keys() {
             if node.cluster().by_key(key).is_some() {
                 self.bus.reconnect(bus_key(key));

@@ -3,6 +3,7 @@
 
 use crate::common::*;
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Jobs are added at some nodes and worked on at others; none may be missing.
 struct Load {
@@ -73,36 +74,108 @@ fn wait_repaired(cluster: &Cluster, nodes: &[usize]) {
     }
 }
 
-#[test]
-fn a_cluster_grows_from_one_to_five_and_shrinks_to_three_without_loss() {
-    let mut cluster = Cluster::strangers(5, Options::new());
-    let mut load = Load::new();
-    load.run(&cluster, &[0], 20);
+/// Adds jobs until it is told to stop. Returns their ids.
+fn produce(mut client: Client, stop: &AtomicBool) -> Vec<String> {
+    let mut ids = Vec::new();
+    while !stop.load(Ordering::Relaxed) {
+        ids.push(add_with(&mut client, "load", "x", "5000 RETRY 60"));
+        std::thread::sleep(ms(2));
+    }
+    ids
+}
+
+/// Works on jobs until it is told to stop and none comes any more. Returns their ids.
+fn consume(mut client: Client, stop: &AtomicBool) -> Vec<String> {
+    let mut ids = Vec::new();
+    loop {
+        let stops = stop.load(Ordering::Relaxed);
+        match wait_job(&mut client, "load", secs(1)) {
+            Some(job) => {
+                client.run(&format!("ACKJOB {}", job.id)).expect_number(1);
+                ids.push(job.id);
+            }
+            None if stops => return ids,
+            None => {}
+        }
+    }
+}
+
+fn grow_to_five(cluster: &Cluster) {
     for (first, last) in [(1, 2), (3, 4)] {
         cluster.meet(0, first);
         cluster.meet(0, last);
-        // At once, while they get to know each other.
-        load.run(&cluster, &[0, first, last], 20);
+        std::thread::sleep(ms(300));
     }
     cluster.wait_connected();
-    load.run(&cluster, &[0, 1, 2, 3, 4], 20);
-    for gone in [4, 3] {
-        let id = cluster.id(gone);
-        let stay: Vec<usize> = (0..gone).collect();
-        // What it alone has, it hands out first.
-        let mut c = cluster[gone].client();
-        while load.work(&mut c) {}
-        wait_repaired(&cluster, &stay);
-        drop(cluster.remove(gone));
-        cluster[0]
-            .client()
-            .run(&format!("DISQUE FORGET {id}"))
-            .expect_ok();
-        cluster.wait_connected();
-        load.run(&cluster, &stay, 10);
-        wait_repaired(&cluster, &stay);
+    std::thread::sleep(ms(300));
+}
+
+/// Takes the last node out of use, as an operator does.
+fn take_out_last(cluster: &mut Cluster) {
+    let last = cluster.len() - 1;
+    let id = cluster.id(last);
+    let mut c = cluster[last].client();
+    c.run("DISQUE LEAVING yes").expect_ok();
+    let left = || {
+        let reply = cluster[last].client().run("DISQUE LEAVING");
+        let figures = reply.expect_array();
+        figures[3].int() + figures[5].int()
+    };
+    eventually(secs(30), "it is drained", || left() == 0);
+    cluster.remove(last).stop_clean();
+    let forget = format!("DISQUE FORGET {id}");
+    cluster[0].client().run(&forget).expect_ok();
+    cluster.wait_connected();
+}
+
+#[test]
+fn under_load_a_cluster_grows_from_one_to_five_and_shrinks_to_three() {
+    let mut cluster = Cluster::strangers(5, Options::new());
+    let clients =
+        |cluster: &Cluster| -> Vec<Client> { (0..3).map(|at| cluster[at].client()).collect() };
+    let (producers, consumers) = (clients(&cluster), clients(&cluster));
+    let (enough, stop) = (AtomicBool::new(false), AtomicBool::new(false));
+    let (added, mut seen) = std::thread::scope(|scope| {
+        let (enough, stop) = (&enough, &stop);
+        let producers: Vec<_> = producers
+            .into_iter()
+            .map(|client| scope.spawn(move || produce(client, enough)))
+            .collect();
+        let consumers: Vec<_> = consumers
+            .into_iter()
+            .map(|client| scope.spawn(move || consume(client, stop)))
+            .collect();
+        grow_to_five(&cluster);
+        for at in [3, 4] {
+            // What is added here is worked on elsewhere.
+            let mut c = cluster[at].client();
+            (0..50).for_each(|_| drop(add_with(&mut c, "last", "x", "5000 RETRY 60")));
+        }
+        take_out_last(&mut cluster);
+        take_out_last(&mut cluster);
+        std::thread::sleep(ms(300));
+        enough.store(true, Ordering::Relaxed);
+        let added = producers
+            .into_iter()
+            .flat_map(|one| one.join().expect("ids"));
+        let added: BTreeSet<String> = added.collect();
+        stop.store(true, Ordering::Relaxed);
+        let seen = consumers
+            .into_iter()
+            .flat_map(|one| one.join().expect("ids"));
+        (added, seen.collect::<Vec<String>>())
+    });
+    seen.sort_unstable();
+    let added: Vec<String> = added.into_iter().collect();
+    assert!(added.len() > 300, "{} jobs", added.len());
+    assert_eq!(seen, added, "each job comes once");
+    wait_repaired(&cluster, &[0, 1, 2]);
+    let mut c = cluster[0].client();
+    for _ in 0..100 {
+        let job = wait_job(&mut c, "last", secs(5)).expect("what was drained");
+        assert_eq!(holders(&cluster, &job.id), [0, 1, 2]);
+        c.run(&format!("ACKJOB {}", job.id));
     }
-    load.drain(&cluster, &[0, 1, 2]);
     wait_empty(&cluster, secs(30));
 }
 
