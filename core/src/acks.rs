@@ -203,7 +203,7 @@ impl SettledMemory {
             match self.next_wake() {
                 Some(until) if until <= now.mono_ms => self.forget_oldest(),
                 _ => return,
-            }
+            };
         }
     }
 
@@ -213,15 +213,15 @@ impl SettledMemory {
         Some(oldest.until)
     }
 
-    fn forget_oldest(&mut self) {
-        let Some(settled) = self.oldest.pop_front().and_then(|key| {
-            let settled = self.slab.remove(key)?;
-            Some((key, settled))
-        }) else {
-            return;
+    /// Forgets the id that it has known longest; whether there was one.
+    pub fn forget_oldest(&mut self) -> bool {
+        let Some(key) = self.oldest.pop_front() else {
+            return false;
         };
-        let (key, Settled { id, .. }) = settled;
-        let hash = self.by_id.seed().hash(id.random());
-        self.by_id.remove(key, hash);
+        if let Some(Settled { id, .. }) = self.slab.remove(key) {
+            let hash = self.by_id.seed().hash(id.random());
+            self.by_id.remove(key, hash);
+        }
+        true
     }
 }

@@ -74,11 +74,13 @@ impl Node {
         fx.records.push(&Record::Removed { id });
     }
 
-    /// Drops the oldest at-most-once job that was delivered, if there is one:
-    /// nobody will ever get it again, it only waits for its acknowledgement.
+    /// Drops what may go first when memory is nearly full: the oldest id that is
+    /// remembered as settled, and the oldest at-most-once job that was delivered, which
+    /// nobody will ever get again. Whether there was any of both.
     pub fn relieve_memory(&mut self, now: Now, fx: &mut Effects) -> bool {
+        let forgotten = self.settled.forget_oldest();
         let Some(&(_, key)) = self.disposable.first() else {
-            return false;
+            return forgotten;
         };
         self.remove_recorded(key, now, fx);
         self.stats.dropped_for_memory += 1;

@@ -9,6 +9,7 @@ use crate::effects::{Answer, Effects, Gate};
 use crate::holders::{Holder, Pairs};
 use crate::job::State;
 use crate::job_id::JobId;
+use crate::memory::Pressure;
 use crate::message::Message;
 use crate::node::Node;
 use crate::record::Record;
@@ -257,19 +258,23 @@ impl Node {
         if !ack.denied.contains(&talk.from) {
             ack.denied.push(talk.from);
         }
-        if self.all_deny(key) {
+        if self.all_deny(key, talk.now) {
             self.forget_dummy(key, talk.fx);
         }
     }
 
-    /// Whether every node of the table has said that it does not have the job.
-    fn all_deny(&mut self, key: u32) -> bool {
+    /// Whether every node of the table has said that it does not have the job; when
+    /// memory is nearly full, every one that is reached.
+    fn all_deny(&mut self, key: u32, now: Now) -> bool {
         let present = self.present();
         let Some(ack) = self.acks.get(key) else {
             return false;
         };
+        let urgent = self.pressure() >= Pressure::Critical;
+        let counts = |one: &&Holder| !urgent || self.reach(**one, now).is_some();
+        let mut asked = present.iter().filter(counts).peekable();
         let all = present.len() == self.cluster.peers().count();
-        all && present.iter().all(|holder| ack.denied.contains(holder))
+        all && asked.peek().is_some() && asked.all(|holder| ack.denied.contains(holder))
     }
 
     fn forget_dummy(&mut self, key: u32, fx: &mut Effects) {
@@ -349,7 +354,7 @@ impl Node {
         let wait = wait_after(ack.tries);
         ack.tries = ack.tries.saturating_add(1);
         let (id, collector) = (ack.id, ack.collector);
-        if collector.is_none() && self.all_deny(key) {
+        if collector.is_none() && self.all_deny(key, now) {
             self.forget_dummy(key, fx);
             return;
         }

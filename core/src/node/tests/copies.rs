@@ -2,8 +2,10 @@
 
 use super::*;
 use crate::holders::{Pair, Pairs};
+use crate::memory::Pressure;
 use crate::message::{
-    encode_header, encode_message, read_answer, Header, Heartbeat, JobIds, Message, Speaker,
+    encode_header, encode_message, read_answer, Header, Heartbeat, JobIds, Listing, Message,
+    Speaker,
 };
 use crate::record::{CopiesImage, JobImage, Record, RecordBatch, StateImage};
 
@@ -146,4 +148,55 @@ fn a_node_that_stood_still_queues_what_nobody_told_of_a_moment_later() {
     // However late it is again.
     kit.pass(3_000);
     assert_eq!(kit.state(id), Some(State::Queued));
+}
+
+#[test]
+fn when_memory_is_nearly_full_settled_jobs_are_forgotten_first() {
+    let mut kit = with_job(unknown_id(), StateImage::Active);
+    say(&mut kit, &Message::Unknown { id: unknown_id() });
+    for _ in 0..3 {
+        let id = kit.add(&job());
+        kit.call(|node, now, fx| node.fast_ack(now, &[id], fx));
+    }
+    assert_eq!(kit.node.settled.len(), 3);
+    kit.node.set_server_pressure(Pressure::Critical);
+    kit.call(|node, now, fx| assert!(node.relieve_memory(now, fx)));
+    assert_eq!(kit.node.settled.len(), 2);
+}
+
+#[test]
+fn an_acknowledgement_that_nobody_knows_goes_sooner_when_memory_is_nearly_full() {
+    for (pressure, left) in [(Pressure::None, 1), (Pressure::Critical, 0)] {
+        let mut kit = with_job(unknown_id(), StateImage::Active);
+        let beat = Message::Heartbeat(Heartbeat {
+            leaving: false,
+            answered: true,
+            unclean_start: 0,
+            table: 0,
+        });
+        say(&mut kit, &beat);
+        let key = kit.node.cluster().peer(&OTHER.id).expect("a peer").key;
+        kit.call(|node, now, fx| node.link_up(now, key, 1, fx));
+        // Another node of the table is never reached.
+        say(
+            &mut kit,
+            &Message::Known(Listing {
+                id: [9; 20],
+                epoch: 9,
+                term: 0,
+                host: "away",
+                port: 7711,
+            }),
+        );
+        kit.node.set_server_pressure(pressure);
+        let id = IdGenerator::new([2; 4], [2; 32]).next(Span::from_secs(60), true);
+        kit.ack(id);
+        let denied = Message::GotAck {
+            id,
+            known: false,
+            holders: Pairs::NONE,
+        };
+        say(&mut kit, &denied);
+        assert_eq!(kit.node.acks.len(), left, "{pressure:?}");
+    }
 }
