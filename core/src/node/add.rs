@@ -84,16 +84,8 @@ impl Node {
         let options = self.options_of(now, add, place)?;
         self.check_copies_possible(now, &options, place, can_wait)?;
         let existing = self.queues.find(add.queue);
-        if let Some(queue) = existing.map(|key| &self.queues[key]) {
-            if queue.pause.input {
-                return Err(Error::Paused);
-            }
-            if add
-                .max_len
-                .is_some_and(|max| queue.order.len() as u64 >= max)
-            {
-                return Err(Error::MaxLen);
-            }
+        if let Some(key) = existing {
+            self.check_lets_in(key, add.max_len)?;
         }
         self.make_room(place, now, fx)?;
         if existing.is_none() {
@@ -136,6 +128,19 @@ impl Node {
             Some(waiter) => Added::Waits { id, waiter },
             None => Added::Done(id),
         })
+    }
+
+    /// Refuses a job whose queue is paused in, or as long as MAXLEN allows.
+    fn check_lets_in(&self, queue: u32, max_len: Option<u64>) -> Result<(), Error> {
+        let queue = &self.queues[queue];
+        let len = queue.order.len() as u64;
+        if queue.pause.input {
+            return Err(Error::Paused);
+        }
+        match max_len {
+            Some(max) if len >= max => Err(Error::MaxLen),
+            _ => Ok(()),
+        }
     }
 
     /// Whether new jobs are kept here too. A node that knows no other keeps them as

@@ -156,14 +156,9 @@ impl Node {
         Ok(answers)
     }
 
-    /// Checks who speaks, and takes a new node into the table.
-    fn admit(
-        &mut self,
-        now: Now,
-        header: &Header,
-        from_host: &str,
-        fx: &mut Effects,
-    ) -> Result<(), FrameError> {
+    /// Refuses frames that are for another node, and those of nodes that are not of this
+    /// cluster any more.
+    fn check_speaker(&self, header: &Header) -> Result<(), FrameError> {
         let from = &header.from;
         if from.id == self.identity.id {
             return Err(FrameError::Own);
@@ -186,7 +181,19 @@ impl Node {
                 return Err(FrameError::Superseded(peer.as_successor()));
             }
         }
-        self.check_serving().map_err(FrameError::NotServing)?;
+        self.check_serving().map_err(FrameError::NotServing)
+    }
+
+    /// Checks who speaks, and takes a new node into the table.
+    fn admit(
+        &mut self,
+        now: Now,
+        header: &Header,
+        from_host: &str,
+        fx: &mut Effects,
+    ) -> Result<(), FrameError> {
+        let from = &header.from;
+        self.check_speaker(header)?;
         let connection = (from.incarnation, header.connection);
         let contact = Contact {
             host: from_host.into(),

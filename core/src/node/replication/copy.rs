@@ -4,7 +4,7 @@ use super::{Arrival, Talk};
 use crate::clock::{Now, NEVER};
 use crate::copies::Copies;
 use crate::effects::Effects;
-use crate::holders::{Holder, PairList};
+use crate::holders::{Holder, HolderSet, PairList};
 use crate::job::{Job, Options, State};
 use crate::memory::Pressure;
 use crate::message::{CopyImage, Message};
@@ -134,9 +134,26 @@ impl Node {
         let deadline = self.deadline_after(options.retry, now);
         job.requeue_at = deadline.saturating_add(begin - now.mono_ms);
         let key = self.insert_job(job)?;
+        self.note_copies(key, copy, &holders, now)?;
+        if arrival == Arrival::Queue {
+            self.take_turn(key);
+            self.move_job(key, State::Queued, NEVER);
+        }
+        self.record_job(key, now, talk.fx);
+        self.check_copies(key, now, talk.fx);
+        Ok(())
+    }
 
+    /// Notes what the sender of a job knew of its copies.
+    fn note_copies(
+        &mut self,
+        key: u32,
+        copy: &CopyImage<'_>,
+        holders: &HolderSet,
+        now: Now,
+    ) -> Result<(), String> {
         let mut copies = Copies::new(key, self.own);
-        copies.holders.add_all(&holders);
+        copies.holders.add_all(holders);
         let first = copy.claim.turn <= 1 && holders.len() == usize::from(copy.replicate);
         let sure = if copy.sync == copy.replicate && first {
             // The producer is answered only when all of these hold it.
@@ -154,14 +171,7 @@ impl Node {
             Some(pair) => self.holders.number(pair).ok(),
             None => None,
         };
-        let copies = self.copies.insert(copies)?;
-        self.jobs[key].copies = copies;
-        if arrival == Arrival::Queue {
-            self.take_turn(key);
-            self.move_job(key, State::Queued, NEVER);
-        }
-        self.record_job(key, now, talk.fx);
-        self.check_copies(key, now, talk.fx);
+        self.jobs[key].copies = self.copies.insert(copies)?;
         Ok(())
     }
 

@@ -3,6 +3,7 @@
 //! A new one is in its memory until other nodes have it, and one of them has taken
 //! it over (ENQUEUE). An at-most-once job has no copies: it moves, as in a hand-over.
 
+use super::spread::LONGEST_WAIT_MS;
 use super::{doubled, Talk, FIRST_WAIT_MS};
 use crate::clock::{Now, NEVER};
 use crate::cluster::PeerKey;
@@ -16,9 +17,6 @@ use crate::node::add::Place;
 use crate::node::Node;
 use crate::tables::Producer;
 use smallvec::SmallVec;
-
-/// Waits before the next try to have a job taken over double up to this.
-const LONGEST_WAIT_MS: u64 = 30_000;
 
 impl Node {
     /// Whether this node has the job only until others have it.

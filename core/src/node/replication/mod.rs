@@ -1,7 +1,8 @@
 //! Jobs of which several nodes hold a copy.
 //!
-//! - [`spread`]: making copies, counting them, and making more where some were lost;
-//!   [`copy`]: one of them.
+//! - [`spread`]: which nodes get copies; [`copy`]: one of them; [`confirm`]: who surely
+//!   has one, and the producer that waits for that; [`repair`]: what is done when some
+//!   are lost.
 //! - [`elsewhere`]: jobs of which this node keeps no copy.
 //! - [`turns`]: who queues a job again, so that one node does and no two;
 //!   [`asking`]: the question before.
@@ -17,10 +18,12 @@
 
 mod asking;
 mod collect;
+mod confirm;
 mod copy;
 mod elsewhere;
 mod have;
 mod invariants;
+mod repair;
 mod spread;
 mod turns;
 mod vigil;
@@ -260,35 +263,41 @@ impl Node {
                 attempt,
                 dummy,
                 holders,
-            } => return self.take_set_ack(&id, attempt, dummy, holders, talk),
-            Message::GotAck { id, known, holders } => {
-                return self.take_got_ack(&id, known, holders, talk)
-            }
+            } => self.take_set_ack(&id, attempt, dummy, holders, talk),
+            Message::GotAck { id, known, holders } => self.take_got_ack(&id, known, holders, talk),
             Message::DelJob { id } => {
                 self.take_del_job(&id, talk);
-                return Ok(());
+                Ok(())
             }
             Message::KeepAck {
                 id,
                 ttl_left_ms,
                 holders,
-            } => return self.take_keep_ack(&id, ttl_left_ms, holders, talk),
+            } => self.take_keep_ack(&id, ttl_left_ms, holders, talk),
             Message::AckKept { id } => {
                 self.take_ack_kept(&id, talk);
-                return Ok(());
+                Ok(())
             }
             Message::NeedJobs {
                 queue,
                 count,
                 serial,
-            } => return self.take_need_jobs(queue, count, serial, talk),
-            Message::Have { ids, mine } => return self.take_have(ids, mine, talk),
+            } => self.take_need_jobs(queue, count, serial, talk),
+            Message::Have { ids, mine } => self.take_have(ids, mine, talk),
             Message::Lacking { missing, not_mine } => {
                 self.take_lacking(missing, not_mine, talk);
-                return Ok(());
+                Ok(())
             }
-            _ => {}
+            _ => self.take_live_message(message, talk),
         }
+    }
+
+    /// One message about a job that lives, or else is settled here.
+    fn take_live_message(
+        &mut self,
+        message: Message<'_>,
+        talk: &mut Talk<'_, '_>,
+    ) -> Result<(), String> {
         if let Message::YourJob { serial, .. } = message {
             if self.came_before(serial, talk) {
                 return Ok(());

@@ -1,29 +1,25 @@
-//! Copies of a job: as many as were asked for, when it is added and whenever some
-//! are lost.
+//! Which nodes get a copy of a job, when it is added and when one is missing, and how
+//! often it is sent to them.
 
 use super::{doubled, Talk, FIRST_WAIT_MS};
-use crate::clock::{Now, NEVER};
+use crate::clock::Now;
 use crate::cluster::{Peer, PeerKey};
-use crate::copies::{Copies, Duty, NO_COPIES};
-use crate::effects::{Answer, Effects, Gate, WaiterId};
+use crate::copies::{Copies, Duty};
+use crate::effects::{Effects, Gate, WaiterId};
 use crate::error::Error;
-use crate::holders::{Holder, Pairs};
-use crate::job::{Options, State};
+use crate::holders::Holder;
+use crate::job::Options;
 use crate::job_id::JobId;
 use crate::message::Message;
 use crate::node::add::Place;
 use crate::node::Node;
-use crate::tables::Waiter;
 use rand::RngCore;
 use smallvec::SmallVec;
 
 /// One more node is tried this soon where a producer waits.
 const EARLY_MS: u64 = 250;
-/// Waits before making copies are repeated double up to this.
-const LONGEST_WAIT_MS: u64 = 30_000;
-/// Another node makes up for lost copies when nothing was heard for this long of
-/// the one whose turn it is.
-const HEARD_MS: u64 = 3_000;
+/// Waits before copies are sent again double up to this.
+pub(super) const LONGEST_WAIT_MS: u64 = 30_000;
 
 impl Node {
     /// How many nodes can keep a copy of a new job now.
@@ -121,21 +117,6 @@ impl Node {
         copies
     }
 
-    /// Lets the producer of a job wait for its copies; 0 ms for without limit.
-    pub(super) fn wait_for_copies(
-        &mut self,
-        key: u32,
-        timeout_ms: u64,
-        now: Now,
-    ) -> Result<WaiterId, Error> {
-        let deadline = match timeout_ms {
-            0 => NEVER,
-            ms => now.after(ms),
-        };
-        let wait = Waiter::for_copies(self.jobs[key].id, deadline);
-        Ok(self.adders.insert(wait)?)
-    }
-
     /// How long to wait for an answer before asking again: the slowest link sets
     /// it.
     pub(super) fn first_wait(&self) -> u64 {
@@ -168,312 +149,6 @@ impl Node {
         let message = Message::ReplJob(self.copy_image(key, &list, now));
         let peers = to.filter_map(|holder| self.reach(holder, now));
         fx.send_to(peers, &message, gate);
-    }
-
-    /// GOTJOB.
-    pub(super) fn take_got_job(
-        &mut self,
-        id: &JobId,
-        talk: &mut Talk<'_, '_>,
-    ) -> Result<(), String> {
-        let Some(key) = self.live(id) else {
-            return Ok(());
-        };
-        let copies = self.copies_of(key)?;
-        if !self.copies[copies].holders.is_confirmed(talk.from) {
-            self.note_copy_time(copies, talk);
-        }
-        self.confirm(key, talk.from, talk.now, talk.fx);
-        Ok(())
-    }
-
-    /// How long a node takes for a copy that is sent once.
-    fn note_copy_time(&mut self, copies: u32, talk: &Talk<'_, '_>) {
-        let copies = &self.copies[copies];
-        let sent_once = copies.tries == 0 && copies.heard_at > 0 && !copies.grown;
-        if copies.duty == Duty::Spread && sent_once {
-            let took = talk.now.mono_ms.saturating_sub(copies.heard_at);
-            if let Some(peer) = self.cluster.by_key_mut(talk.with) {
-                peer.copy_ms = took;
-            }
-        }
-    }
-
-    /// A node surely holds a live job.
-    pub(in crate::node) fn confirm(
-        &mut self,
-        key: u32,
-        holder: Holder,
-        now: Now,
-        fx: &mut Effects,
-    ) {
-        let copies = &mut self.copies[self.jobs[key].copies];
-        if copies.holders.confirm(holder) {
-            self.copy_confirmed(key, now, fx);
-        }
-    }
-
-    fn copy_confirmed(&mut self, key: u32, now: Now, fx: &mut Effects) {
-        let options = self.jobs[key].options;
-        let copies = &self.copies[self.jobs[key].copies];
-        let confirmed = copies.holders.confirmed_len();
-        let waits = self.jobs[key].state == State::WaitRepl;
-        if waits && confirmed >= options.copies_to_wait_for() {
-            self.record_holders(key, fx);
-            self.release(key, now, fx);
-        } else if !waits {
-            self.record_holders(key, fx);
-        }
-        self.check_copies(key, now, fx);
-        self.drain_soon(key);
-    }
-
-    /// Enough nodes hold the job: it is queued or delayed, and its producer gets
-    /// the id.
-    pub(in crate::node) fn release(&mut self, key: u32, now: Now, fx: &mut Effects) {
-        if self.keeps_none(key) {
-            let copies_key = self.jobs[key].copies;
-            if self.copies[copies_key].handed.is_none() {
-                self.copies[copies_key].tries = 0;
-                self.answer_adder(key, Answer::Added, fx);
-                self.copies.schedule(copies_key, Duty::Entrust, now.mono_ms);
-            }
-            return;
-        }
-        let (state, at) = self.first_place(key, now);
-        self.move_job(key, state, at);
-        self.answer_adder(key, Answer::Added, fx);
-    }
-
-    /// Where a job belongs that was never queued: in its queue, or behind its DELAY.
-    pub(in crate::node) fn first_place(&self, key: u32, now: Now) -> (State, u64) {
-        let job = &self.jobs[key];
-        let delay_at = job.delay_ends_at();
-        if job.options.delay.is_zero() || delay_at <= now.mono_ms {
-            (State::Queued, NEVER)
-        } else {
-            (State::Delayed, delay_at)
-        }
-    }
-
-    /// Answers the producer that waits for copies of this job, if one does.
-    pub(in crate::node) fn answer_adder(
-        &mut self,
-        key: u32,
-        answer: impl FnOnce(JobId) -> Answer,
-        fx: &mut Effects,
-    ) {
-        let id = self.jobs[key].id;
-        let Some(copies) = self.copies.get_mut(self.jobs[key].copies) else {
-            return;
-        };
-        if let Some(waiter) = copies.adder.take() {
-            self.adders.remove(waiter);
-            fx.answer(waiter, answer(id));
-        }
-    }
-
-    /// The time of a producer is over, or it is not to wait any longer: its job
-    /// counts as settled, wherever it has come to.
-    pub(in crate::node) fn give_up_adding(
-        &mut self,
-        waiter: WaiterId,
-        answer: Error,
-        now: Now,
-        fx: &mut Effects,
-    ) {
-        let producer = self
-            .adders
-            .get(waiter)
-            .and_then(|wait| wait.producer.as_ref());
-        let Some(key) = producer.and_then(|one| self.live(&one.job)) else {
-            self.adders.remove(waiter);
-            return;
-        };
-        self.answer_adder(key, |_| Answer::Error(answer), fx);
-        self.settle_job(key, now, fx);
-    }
-
-    /// A node keeps no copy.
-    pub(super) fn take_not_kept(&mut self, id: &JobId, full: bool, talk: &mut Talk<'_, '_>) {
-        let Some(key) = self.live(id) else {
-            return;
-        };
-        let Some(copies) = self.copies.get_mut(self.jobs[key].copies) else {
-            return;
-        };
-        // Who is responsible has it, if only until another one takes it over.
-        let has_it = copies.responsible == Some(talk.from);
-        if has_it || copies.holders.is_confirmed(talk.from) {
-            return;
-        }
-        // It may yet take it if it was sent twice.
-        if !copies.resent {
-            copies.holders.remove(talk.from);
-        }
-        let eager = copies.tries < 8;
-        let refused = self.note_refusal(key, talk.from, full);
-        let copies = &mut self.copies[self.jobs[key].copies];
-        if eager && matches!(copies.duty, Duty::Spread | Duty::Repair) {
-            copies.tries += 1;
-            self.replace_refused(key, &refused, talk.now, talk.fx);
-        }
-        self.give_up_if_refused(key, talk.now, talk.fx);
-    }
-
-    /// Nodes keep no copy: as many others get one.
-    fn replace_refused(&mut self, key: u32, refused: &[Holder], now: Now, fx: &mut Effects) {
-        let missing = self.missing(key, now);
-        let copies = &self.copies[self.jobs[key].copies];
-        let mut known: SmallVec<[Holder; 8]> = copies.holders.iter().collect();
-        known.extend_from_slice(refused);
-        let pending = self.pending(key, refused, now);
-        let added = self.pick(key, missing.saturating_sub(pending), &known, now);
-        let gate = self.name(key, &added, fx);
-        self.send_copies_to(key, added.into_iter(), gate, now, fx);
-    }
-
-    /// How many nodes may still answer that they have a copy, but for those.
-    fn pending(&self, key: u32, without: &[Holder], now: Now) -> usize {
-        let copies = &self.copies[self.jobs[key].copies];
-        let unconfirmed = copies.holders.unconfirmed();
-        unconfirmed
-            .filter(|one| !without.contains(one) && self.reach(*one, now).is_some())
-            .count()
-    }
-
-    /// Sends the job to as many further nodes as copies are missing, or to one more if
-    /// that was done before; and again to those that have not answered.
-    pub(super) fn add_copies(&mut self, key: u32, now: Now, fx: &mut Effects) {
-        let missing = self.missing(key, now);
-        let copies = &self.copies[self.jobs[key].copies];
-        let known: SmallVec<[Holder; 8]> = copies.holders.iter().collect();
-        let count = if copies.resent {
-            usize::from(missing > 0)
-        } else {
-            missing.saturating_sub(self.pending(key, &[], now))
-        };
-        let added = self.pick(key, count, &known, now);
-        self.send_again(key, &added, now, fx);
-    }
-
-    fn send_again(&mut self, key: u32, added: &[Holder], now: Now, fx: &mut Effects) {
-        let copies = &mut self.copies[self.jobs[key].copies];
-        copies.resent |= !copies.holders.is_complete();
-        let gate = self.name(key, added, fx);
-        self.send_copies(key, gate, now, fx);
-    }
-
-    /// Adds nodes to the possible holders. Who may hold a job must be known before it
-    /// can: returns when it may be sent there.
-    fn name(&mut self, key: u32, added: &[Holder], fx: &mut Effects) -> Gate {
-        if added.is_empty() {
-            return Gate::Open;
-        }
-        let copies = &mut self.copies[self.jobs[key].copies];
-        for holder in added {
-            copies.grown |= copies.holders.add(*holder);
-        }
-        self.record_holders(key, fx);
-        Gate::Written
-    }
-
-    /// Whether there is a node that could have a copy more.
-    pub(in crate::node) fn can_be_copied(&mut self, key: u32, now: Now) -> bool {
-        let copies = &self.copies[self.jobs[key].copies];
-        let confirmed: SmallVec<[Holder; 8]> = copies.holders.confirmed().collect();
-        !self.pick(key, 1, &confirmed, now).is_empty()
-    }
-
-    /// How many copies are missing.
-    pub(in crate::node) fn missing(&self, key: u32, now: Now) -> usize {
-        let job = &self.jobs[key];
-        if job.copies == NO_COPIES {
-            return 0;
-        }
-        usize::from(job.options.replicate).saturating_sub(self.copies_that_stay(key, now))
-    }
-
-    /// How many nodes surely have a copy, and stay.
-    pub(in crate::node) fn copies_that_stay(&self, key: u32, now: Now) -> usize {
-        let copies = self.copies.get(self.jobs[key].copies).into_iter();
-        let confirmed = copies.flat_map(|copies| copies.holders.confirmed());
-        confirmed.filter(|holder| self.counts(*holder, now)).count()
-    }
-
-    /// Looks whether a live job has all its copies, and sees to it if not.
-    pub(in crate::node) fn check_copies(&mut self, key: u32, now: Now, fx: &mut Effects) {
-        let job = &self.jobs[key];
-        let copies_key = job.copies;
-        if self.copies.get(copies_key).is_none() || job.is_acked() {
-            return;
-        }
-        let short = !job.at_most_once() && self.missing(key, now) > 0;
-        self.set_short(copies_key, short);
-        let duty = self.copies[copies_key].duty;
-        match (short, duty) {
-            (false, Duty::Spread | Duty::Repair) => {
-                self.copies.schedule(copies_key, Duty::None, NEVER);
-                self.copies[copies_key].tries = 0;
-                self.tell_holders_if_new(key, now, fx);
-            }
-            (true, Duty::None) => {
-                let wait = if self.repairs_first(key, now) {
-                    FIRST_WAIT_MS
-                } else {
-                    HEARD_MS
-                };
-                self.copies
-                    .schedule(copies_key, Duty::Repair, now.after(wait));
-            }
-            _ => {}
-        }
-    }
-
-    pub(in crate::node) fn set_short(&mut self, copies: u32, short: bool) {
-        let copies = &mut self.copies[copies];
-        if copies.short != short {
-            copies.short = short;
-            if short {
-                self.vigil.under_replicated += 1;
-            } else {
-                self.vigil.under_replicated -= 1;
-            }
-        }
-    }
-
-    /// All copies are there: the others are told who has one, where they could not
-    /// know it from the job itself.
-    fn tell_holders_if_new(&mut self, key: u32, now: Now, fx: &mut Effects) {
-        let options = self.jobs[key].options;
-        let copies = &mut self.copies[self.jobs[key].copies];
-        let grown = std::mem::take(&mut copies.grown);
-        if grown || options.sync < options.replicate {
-            self.tell_holders(key, now, fx);
-        }
-    }
-
-    pub(super) fn tell_holders(&self, key: u32, now: Now, fx: &mut Effects) {
-        let list = self.holder_list(key);
-        let message = Message::Holders {
-            id: self.jobs[key].id,
-            holders: list.pairs(),
-        };
-        self.tell_others(key, now, &message, Gate::Written, fx);
-    }
-
-    /// Whether it is this node that makes up for lost copies: of the holders that
-    /// it reaches, the one of the lowest rank.
-    fn repairs_first(&self, key: u32, now: Now) -> bool {
-        let id = &self.jobs[key].id;
-        let rank = |holder| self.holders.pair(holder).rank(id);
-        let own = rank(self.own);
-        let Some(copies) = self.copies.get(self.jobs[key].copies) else {
-            return false;
-        };
-        let reachable = |holder: &Holder| self.reach(*holder, now).is_some();
-        let mut others = copies.holders.confirmed().filter(reachable);
-        others.all(|holder| rank(holder) > own)
     }
 
     /// Copies were not confirmed in time.
@@ -514,86 +189,87 @@ impl Node {
         self.send_copies_to(key, added.into_iter(), gate, now, fx);
     }
 
-    /// It is time to make up for lost copies, unless another node does.
-    pub(super) fn repair(&mut self, key: u32, now: Now, fx: &mut Effects) {
-        let copies_key = self.jobs[key].copies;
-        let heard_at = self.copies[copies_key].heard_at;
-        let silent = now.mono_ms >= heard_at.saturating_add(HEARD_MS);
-        if self.missing(key, now) == 0 {
-            self.copies.schedule(copies_key, Duty::None, NEVER);
-            self.check_copies(key, now, fx);
-            return;
-        }
-        let acts = self.leaving || self.repairs_first(key, now) || silent;
-        let copies = &mut self.copies[copies_key];
-        let wait = if acts {
-            copies.tries = copies.tries.saturating_add(1);
-            doubled(FIRST_WAIT_MS, copies.tries, LONGEST_WAIT_MS)
+    /// Sends the job to as many further nodes as copies are missing, or to one more if
+    /// that was done before; and again to those that have not answered.
+    pub(super) fn add_copies(&mut self, key: u32, now: Now, fx: &mut Effects) {
+        let missing = self.missing(key, now);
+        let copies = &self.copies[self.jobs[key].copies];
+        let known: SmallVec<[Holder; 8]> = copies.holders.iter().collect();
+        let count = if copies.resent {
+            usize::from(missing > 0)
         } else {
-            HEARD_MS
+            missing.saturating_sub(self.pending(key, &[], now))
         };
-        self.copies
-            .schedule(copies_key, Duty::Repair, now.after(wait));
-        if acts {
-            self.add_copies(key, now, fx);
-        }
+        let added = self.pick(key, count, &known, now);
+        self.send_again(key, &added, now, fx);
     }
 
-    /// HOLDERS.
-    pub(super) fn take_holders(
-        &mut self,
-        id: &JobId,
-        pairs: Pairs<'_>,
-        talk: &mut Talk<'_, '_>,
-    ) -> Result<(), String> {
-        let Some(key) = self.live_or_deny(id, talk) else {
-            return Ok(());
-        };
-        let copies_key = self.copies_of(key)?;
-        let set = self.read_set(pairs)?;
-        let own = self.own;
-        let keeps = !self.keeps_none(key);
-        let copies = &mut self.copies[copies_key];
-        let before = copies.holders.clone();
-        copies.holders.add_all(&set);
-        for holder in set.confirmed() {
-            copies.holders.confirm(holder);
-        }
-        if !set.contains(talk.from) {
-            copies.holders.remove(talk.from);
-            if copies.responsible == Some(talk.from) {
-                copies.responsible = None;
-            }
-        }
-        if keeps {
-            copies.holders.confirm(own);
-        }
-        copies.heard_at = talk.now.mono_ms;
-        if copies.holders != before {
-            self.ask_new_holders(key, &before, talk.now, talk.fx);
-            self.copy_confirmed(key, talk.now, talk.fx);
-        } else {
-            self.check_copies(key, talk.now, talk.fx);
-        }
-        Ok(())
+    fn send_again(&mut self, key: u32, added: &[Holder], now: Now, fx: &mut Effects) {
+        let copies = &mut self.copies[self.jobs[key].copies];
+        copies.resent |= !copies.holders.is_complete();
+        let gate = self.name(key, added, fx);
+        self.send_copies(key, gate, now, fx);
     }
 
-    /// A node says that it does not have the job.
-    pub(in crate::node) fn take_unknown(&mut self, id: &JobId, talk: &mut Talk<'_, '_>) {
+    /// How many nodes may still answer that they have a copy, but for those.
+    fn pending(&self, key: u32, without: &[Holder], now: Now) -> usize {
+        let copies = &self.copies[self.jobs[key].copies];
+        let unconfirmed = copies.holders.unconfirmed();
+        unconfirmed
+            .filter(|one| !without.contains(one) && self.reach(*one, now).is_some())
+            .count()
+    }
+
+    /// Adds nodes to the possible holders. Who may hold a job must be known before it
+    /// can: returns when it may be sent there.
+    fn name(&mut self, key: u32, added: &[Holder], fx: &mut Effects) -> Gate {
+        if added.is_empty() {
+            return Gate::Open;
+        }
+        let copies = &mut self.copies[self.jobs[key].copies];
+        for holder in added {
+            copies.grown |= copies.holders.add(*holder);
+        }
+        self.record_holders(key, fx);
+        Gate::Written
+    }
+
+    /// A node keeps no copy.
+    pub(super) fn take_not_kept(&mut self, id: &JobId, full: bool, talk: &mut Talk<'_, '_>) {
         let Some(key) = self.live(id) else {
             return;
         };
         let Some(copies) = self.copies.get_mut(self.jobs[key].copies) else {
             return;
         };
-        let was_sure = copies.holders.doubt(talk.from);
-        if copies.responsible == Some(talk.from) {
-            copies.responsible = None;
+        // Who is responsible has it, if only until another one takes it over.
+        let has_it = copies.responsible == Some(talk.from);
+        if has_it || copies.holders.is_confirmed(talk.from) {
+            return;
         }
-        if was_sure {
-            self.record_holders(key, talk.fx);
+        // It may yet take it if it was sent twice.
+        if !copies.resent {
+            copies.holders.remove(talk.from);
         }
-        self.answered(key, talk.from, talk.now);
-        self.check_copies(key, talk.now, talk.fx);
+        let eager = copies.tries < 8;
+        let refused = self.note_refusal(key, talk.from, full);
+        let copies = &mut self.copies[self.jobs[key].copies];
+        if eager && matches!(copies.duty, Duty::Spread | Duty::Repair) {
+            copies.tries += 1;
+            self.replace_refused(key, &refused, talk.now, talk.fx);
+        }
+        self.give_up_if_refused(key, talk.now, talk.fx);
+    }
+
+    /// Nodes keep no copy: as many others get one.
+    fn replace_refused(&mut self, key: u32, refused: &[Holder], now: Now, fx: &mut Effects) {
+        let missing = self.missing(key, now);
+        let copies = &self.copies[self.jobs[key].copies];
+        let mut known: SmallVec<[Holder; 8]> = copies.holders.iter().collect();
+        known.extend_from_slice(refused);
+        let pending = self.pending(key, refused, now);
+        let added = self.pick(key, missing.saturating_sub(pending), &known, now);
+        let gate = self.name(key, &added, fx);
+        self.send_copies_to(key, added.into_iter(), gate, now, fx);
     }
 }
