@@ -11,124 +11,12 @@ use rustix::process::{kill_process, Pid, Signal};
 
 use crate::lock::{shared_machine, MachineShare};
 use crate::port::{self, Port};
-use crate::{spawn, Client};
+use crate::{spawn, Client, Options, Persistence};
 
 const START_LIMIT: Duration = Duration::from_secs(30);
 const STOP_LIMIT: Duration = Duration::from_secs(30);
 /// What Linux counts processor time in, on every platform that it runs on.
 const TICKS_PER_SECOND: f64 = 100.0;
-
-/// What the server writes to disk.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Persistence {
-    None,
-    /// Saved at a clean stop and by SAVE and BGSAVE.
-    Rdb,
-    /// Synced every second.
-    Aof,
-    /// Synced before each reply.
-    AofAlways,
-    /// RDB and AOF, synced every second.
-    Both,
-}
-
-impl Persistence {
-    fn settings(self) -> &'static [(&'static str, &'static str)] {
-        match self {
-            Persistence::None => &[("save", "\"\""), ("appendonly", "no")],
-            Persistence::Rdb => &[("save", "3600 1"), ("appendonly", "no")],
-            Persistence::Aof => &[
-                ("save", "\"\""),
-                ("appendonly", "yes"),
-                ("appendfsync", "everysec"),
-            ],
-            Persistence::AofAlways => &[
-                ("save", "\"\""),
-                ("appendonly", "yes"),
-                ("appendfsync", "always"),
-            ],
-            Persistence::Both => &[
-                ("save", "3600 1"),
-                ("appendonly", "yes"),
-                ("appendfsync", "everysec"),
-            ],
-        }
-    }
-}
-
-/// How to start a server. Everything not said is Redis' and the module's default,
-/// without persistence.
-#[derive(Clone)]
-pub struct Options {
-    persistence: Persistence,
-    module: bool,
-    fake_clock: bool,
-    alone: bool,
-    sentinel: bool,
-    password: Option<String>,
-    settings: Vec<(String, String)>,
-}
-
-impl Default for Options {
-    fn default() -> Options {
-        Options {
-            persistence: Persistence::None,
-            module: true,
-            fake_clock: false,
-            alone: false,
-            sentinel: false,
-            password: None,
-            settings: Vec::new(),
-        }
-    }
-}
-
-impl Options {
-    pub fn new() -> Options {
-        Options::default()
-    }
-
-    pub fn persistence(mut self, persistence: Persistence) -> Options {
-        self.persistence = persistence;
-        self
-    }
-
-    /// A line of redis.conf; the value is quoted by the caller where needed.
-    pub fn set(mut self, name: &str, value: &str) -> Options {
-        self.settings.push((name.to_string(), value.to_string()));
-        self
-    }
-
-    /// The password of the default user; the test's own clients give it.
-    pub fn password(mut self, password: &str) -> Options {
-        self.password = Some(password.into());
-        self
-    }
-
-    /// Plain Redis, without the module.
-    pub fn without_module(mut self) -> Options {
-        self.module = false;
-        self
-    }
-
-    /// Redis Sentinel instead of a server.
-    pub fn sentinel(mut self) -> Options {
-        self.sentinel = true;
-        self.without_module()
-    }
-
-    /// A wall clock that [`Server::step_clock`] moves. The monotonic clock stays true.
-    pub fn fake_clock(mut self) -> Options {
-        self.fake_clock = true;
-        self
-    }
-
-    /// For a test that holds [`crate::quiet_machine`].
-    pub fn alone(mut self) -> Options {
-        self.alone = true;
-        self
-    }
-}
 
 /// Kills its server and removes its directory when dropped; keeps the directory
 /// and prints the log's tail when the test failed. A server that died or
