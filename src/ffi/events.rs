@@ -149,7 +149,10 @@ unsafe extern "C" fn on_event(
             if let (Some(context), Some(event), Some(hook)) = (context, event, HOOK.get()) {
                 match event {
                     Event::BeforeSleep => blocking::release_answered(context.main()),
-                    Event::AfterSleep => clock::round_begins(),
+                    Event::AfterSleep => {
+                        verdicts::forget();
+                        clock::round_begins();
+                    }
                     _ => {}
                 }
                 hook(&context, event);

@@ -10,10 +10,10 @@
 //!   another one than the module's own is among them (AUTH, ACL SETUSER, EXEC,
 //!   EVAL, another module's, whatever it is), all answers are forgotten at the
 //!   next command of the module;
-//! - they are forgotten before and after each sleep of the event loop, so
-//!   what runs outside of commands (threads, timers, clients that go on after
-//!   a wait) is covered, too. A server that does not tell about its sleep, or
-//!   a module that does not listen, has no memory at all;
+//! - they are forgotten after each sleep of the event loop, so what runs
+//!   outside of commands (other modules' threads and timers, clients that go on
+//!   after a wait), during the sleep and before it, is covered, too. With a
+//!   server that does not tell about its sleep nothing is remembered at all;
 //! - commands inside transactions and scripts and those called by modules pass
 //!   no filter or another one before them: they find nothing and, being
 //!   without a connection or in a transaction, leave nothing.
@@ -90,7 +90,8 @@ pub(super) fn command_begins() {
     }
 }
 
-/// Forgets all: other things than the module's commands may have run.
+/// Forgets all: other things than the module's commands may have run. Called after
+/// each sleep of the event loop, too.
 pub(super) fn forget() {
     AGE.store(AGE.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }
@@ -193,7 +194,7 @@ mod tests {
         own();
         remember(main, 7, Access::Write, name);
         forget();
-        assert!(!known(7, name), "the end of the round ends it");
+        assert!(!known(7, name), "a sleep ends it");
 
         let long = [b'x'; LONGEST + 1];
         remember(main, 7, Access::Write, &long);
