@@ -20,6 +20,7 @@ pub use records::records;
 #[cfg(test)]
 mod tests {
     use disque_testing::corpus::replay;
+    use proptest::prelude::*;
 
     #[test]
     fn frames_replay() {
@@ -29,6 +30,13 @@ mod tests {
     #[test]
     fn links_replay() {
         replay("link", super::link);
+    }
+
+    proptest! {
+        #[test]
+        fn links_bear_whatever_comes(bytes in proptest::collection::vec(any::<u8>(), 0..600)) {
+            super::link(&bytes);
+        }
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Peers that do not keep to the protocol.
+//! Peers that do not keep to the protocol. What a link goes through in any order, with
+//! an account of every message, stands in `tests/fuzz`.
 
 use super::*;
 use proptest::prelude::*;
@@ -107,131 +108,7 @@ fn a_cut_answer_is_no_answer() {
     }
 }
 
-/// What can happen to a link.
-#[derive(Clone, Debug)]
-enum Step {
-    Input(Vec<u8>),
-    Send(usize),
-    Write(usize),
-    Pass(u64),
-    Connected,
-    Closed,
-    Reconnect,
-    Hurry,
-    HeldBack,
-}
-
-fn step() -> impl Strategy<Value = Step> {
-    let reply = prop_oneof![
-        4 => Just(b"$2\r\nyo\r\n".to_vec()),
-        2 => Just(b"+OK\r\n".to_vec()),
-        1 => Just(b"-OOM x\r\n".to_vec()),
-        1 => Just(b"-NOAUTH x\r\n".to_vec()),
-        1 => proptest::collection::vec(any::<u8>(), 0..20),
-    ];
-    prop_oneof![
-        6 => reply.prop_map(Step::Input),
-        6 => (0..2000usize).prop_map(Step::Send),
-        6 => (0..3000usize).prop_map(Step::Write),
-        3 => (0..2000u64).prop_map(Step::Pass),
-        4 => Just(Step::Connected),
-        1 => Just(Step::Closed),
-        1 => Just(Step::Reconnect),
-        1 => Just(Step::Hurry),
-        1 => Just(Step::HeldBack),
-    ]
-}
-
-fn take(link: &mut Driven, step: Step) {
-    match step {
-        Step::Input(bytes) => link.input(&bytes),
-        Step::Send(len) => {
-            link.send(&"x".repeat(len));
-        }
-        Step::Write(len) => {
-            link.output_of(len);
-        }
-        Step::Pass(ms) => link.pass(Duration::from_millis(ms)),
-        Step::Connected => link.link.handle_connected(link.now),
-        Step::Closed => link.link.handle_closed(link.now, DownReason::Closed),
-        Step::Reconnect => link.link.reconnect(link.now),
-        Step::Hurry => link.link.hurry(link.now),
-        Step::HeldBack => link.link.handle_held_back(link.now),
-    }
-}
-
-/// Watches the events of a link: each message has one end.
-#[derive(Default)]
-struct Ledger {
-    up: Option<u64>,
-    answered: u64,
-    refused: u64,
-    last: u64,
-}
-
-impl Ledger {
-    fn note(&mut self, event: LinkEvent) {
-        match event {
-            LinkEvent::Up { connection, .. } => {
-                assert_eq!(self.up.replace(connection), None);
-            }
-            LinkEvent::Answer {
-                connection,
-                serials,
-                ..
-            } => {
-                assert_eq!(self.up, Some(connection));
-                self.answered += self.frame(serials);
-            }
-            LinkEvent::Refused {
-                connection,
-                serials,
-                ..
-            } => {
-                assert_eq!(self.up, connection);
-                self.refused += self.frame(serials);
-            }
-            LinkEvent::Down {
-                connection,
-                written,
-                ..
-            } => {
-                assert_eq!(self.up.take(), connection);
-                assert!(written.is_none_or(|written| written >= self.last));
-            }
-            LinkEvent::Open | LinkEvent::Close | LinkEvent::Greet => {}
-        }
-    }
-
-    fn frame(&mut self, serials: Option<Serials>) -> u64 {
-        let Some(serials) = serials else { return 0 };
-        assert!(serials.first > self.last && serials.last >= serials.first);
-        self.last = serials.last;
-        serials.count as u64
-    }
-}
-
 proptest! {
-    #[test]
-    fn whatever_comes_every_message_has_one_end(
-        steps in proptest::collection::vec(step(), 0..200),
-    ) {
-        let mut link = Driven::new(settings());
-        let mut ledger = Ledger::default();
-        for step in steps {
-            take(&mut link, step);
-            link.events().into_iter().for_each(|event| ledger.note(event));
-            prop_assert!(link.link.memory() <= 100_000);
-            prop_assert!(link.link.poll_timeout().is_some());
-        }
-        link.link.handle_closed(link.now, DownReason::Closed);
-        link.events().into_iter().for_each(|event| ledger.note(event));
-        let stats = link.counters.read();
-        prop_assert_eq!(stats.dropped + ledger.answered, link.serial);
-        prop_assert!(ledger.refused <= stats.dropped);
-        prop_assert_eq!(stats.queued_bytes, 0);
-    }
-
     #[test]
     fn arbitrary_replies_neither_panic_nor_grow(
         pieces in proptest::collection::vec(
