@@ -261,7 +261,7 @@ pub static TABLE: &[Listed] = &[
             -2,
             c"O(1), or O(N) in the clients that wait",
         ),
-        c"Makes this node refuse new jobs and waiting clients, or tells whether it does",
+        c"Gives what this node has to the others, or tells how far that has come",
         Entry::of(disque::leaving),
     ),
     listed(
