@@ -104,6 +104,7 @@ fn where_no_node_has_room_the_producer_hears_it_at_once() {
             start.elapsed()
         );
     }
+    assert_eq!(figure(&cluster[0], "adds_refused_for_memory_total"), 4);
     for at in 0..3 {
         wait_figure(&cluster[at], "registered_jobs", 1, SOON);
     }

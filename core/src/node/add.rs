@@ -79,6 +79,27 @@ impl Node {
         can_wait: bool,
         fx: &mut Effects,
     ) -> Result<Added, Error> {
+        let added = self.try_to_add(now, add, can_wait, fx);
+        if let Err(error) = &added {
+            self.count_refused_add(error);
+        }
+        added
+    }
+
+    /// Counts an ADDJOB that is answered with an error, at once or when it has waited.
+    pub(super) fn count_refused_add(&mut self, error: &Error) {
+        if *error == Error::OutOfMemory {
+            self.stats.refused_for_memory += 1;
+        }
+    }
+
+    fn try_to_add(
+        &mut self,
+        now: Now,
+        add: &AddJob<'_>,
+        can_wait: bool,
+        fx: &mut Effects,
+    ) -> Result<Added, Error> {
         self.check_limits(add)?;
         let place = self.place_of_new()?;
         let options = self.options_of(now, add, place)?;
@@ -248,7 +269,6 @@ impl Node {
         }
         let full = place == Place::Here && self.pressure() == Pressure::Full;
         if full || self.jobs.is_full() || self.queues.is_full() {
-            self.stats.refused_for_memory += 1;
             return Err(Error::OutOfMemory);
         }
         Ok(())

@@ -145,7 +145,11 @@ impl Node {
         };
         if let Some(waiter) = copies.adder.take() {
             self.adders.remove(waiter);
-            fx.answer(waiter, answer(id));
+            let answer = answer(id);
+            if let Answer::Error(error) = &answer {
+                self.count_refused_add(error);
+            }
+            fx.answer(waiter, answer);
         }
     }
 
