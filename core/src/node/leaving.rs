@@ -13,11 +13,13 @@ use crate::cluster::PeerKey;
 use crate::copies::Duty;
 use crate::effects::{Answer, Effects, Gate};
 use crate::error::Error;
-use crate::holders::Pairs;
+use crate::holders::{Holder, Pairs};
 use crate::job::State;
 use crate::job_id::JobId;
 use crate::message::Message;
 use crate::record::Record;
+use smallvec::SmallVec;
+use std::collections::BTreeSet;
 
 /// Jobs on their way at a time.
 const WINDOW: usize = 500;
@@ -42,6 +44,47 @@ pub struct Drain {
     /// What had no target in this pass, and in the last one.
     stuck: u64,
     no_target: u64,
+    refusals: Refusals,
+}
+
+/// Nodes that have refused jobs, and have taken none since: of one queue, or, for want
+/// of memory, of any.
+#[derive(Default)]
+struct Refusals {
+    by: BTreeSet<(Holder, Option<u32>)>,
+    /// What they were asked for again in this pass.
+    tried: BTreeSet<Option<u32>>,
+}
+
+/// Whether nodes are to be asked to take a job.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asking {
+    Freely,
+    /// To see whether they still refuse.
+    ToSee,
+    No,
+}
+
+impl Refusals {
+    /// Where all nodes have refused, they are asked for one job in each pass.
+    fn asking(&mut self, targets: &[Holder], queue: u32) -> Asking {
+        if targets.is_empty() {
+            return Asking::No;
+        }
+        let queue = Some(queue);
+        let is_full = |one: &Holder| self.by.contains(&(*one, None));
+        let refuses = |one: &Holder| is_full(one) || self.by.contains(&(*one, queue));
+        if !targets.iter().all(refuses) {
+            return Asking::Freely;
+        }
+        let all_full = targets.iter().all(is_full);
+        let is_first = self.tried.insert(if all_full { None } else { queue });
+        if is_first {
+            Asking::ToSee
+        } else {
+            Asking::No
+        }
+    }
 }
 
 /// What became of something that is to leave.
@@ -93,6 +136,35 @@ impl Node {
         }
     }
 
+    /// A node does not take a job of this queue, or none for want of memory.
+    pub(super) fn note_no_taker(&mut self, key: u32, by: Holder, full: bool) {
+        if self.leaving {
+            let queue = (!full).then_some(self.jobs[key].queue);
+            self.drain.refusals.by.insert((by, queue));
+        }
+    }
+
+    /// A node has taken a job.
+    pub(super) fn note_taker(&mut self, key: u32, by: Holder) {
+        let queue = self.jobs[key].queue;
+        self.drain.refusals.by.remove(&(by, None));
+        self.drain.refusals.by.remove(&(by, Some(queue)));
+    }
+
+    /// Whether to ask for a job to be taken by nodes that surely do not have it.
+    fn asking(&mut self, key: u32, now: Now) -> Asking {
+        let peers: SmallVec<[PeerKey; 8]> = self.targets(now).collect();
+        let mut targets: SmallVec<[Holder; 8]> = peers
+            .into_iter()
+            .filter_map(|peer| self.holder_of(peer))
+            .collect();
+        if let Some(copies) = self.copies.get(self.jobs[key].copies) {
+            targets.retain(|one| !copies.holders.is_confirmed(*one));
+        }
+        let queue = self.jobs[key].queue;
+        self.drain.refusals.asking(&targets, queue)
+    }
+
     /// Goes on with what leaves, about `max` steps.
     pub(super) fn run_drain(&mut self, now: Now, max: usize, fx: &mut Effects) {
         for id in std::mem::take(&mut self.drain.soon) {
@@ -118,6 +190,7 @@ impl Node {
                 self.drain.no_target = std::mem::take(&mut self.drain.stuck);
                 self.drain.jobs_from = Some(0);
                 self.drain.acks_from = 0;
+                self.drain.refusals.tried.clear();
                 self.drain.next_at = now.after(PASS_MS);
                 return;
             };
@@ -166,12 +239,16 @@ impl Node {
             return Step::Stuck;
         };
         if !self.leaves_to_others(key, now) {
+            let asking = self.asking(key, now);
+            if asking == Asking::No {
+                return Step::Stuck;
+            }
             self.check_copies(key, now, fx);
             if self.copies[copies_key].duty != Duty::Repair {
                 return Step::Stuck;
             }
             self.copies.schedule(copies_key, Duty::Repair, now.mono_ms);
-            return if self.can_be_copied(key, now) {
+            return if asking == Asking::Freely {
                 Step::UnderWay
             } else {
                 Step::Stuck
@@ -194,7 +271,8 @@ impl Node {
             self.remove_recorded(key, now, fx);
             return Step::Gone;
         }
-        if self.move_on(key, &[], now, fx) {
+        let asking = self.asking(key, now);
+        if asking != Asking::No && self.move_on(key, &[], now, fx) && asking == Asking::Freely {
             Step::UnderWay
         } else {
             Step::Stuck

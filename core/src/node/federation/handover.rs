@@ -188,6 +188,7 @@ impl Node {
         let Some(key) = self.live(id) else {
             return Ok(());
         };
+        self.note_taker(key, talk.from);
         let copies_key = self.copies_of(key)?;
         let expected = self.copies[copies_key].handed == Some(talk.from);
         if self.jobs[key].at_most_once() {
@@ -224,6 +225,7 @@ impl Node {
             return;
         };
         self.withdraw(self.jobs[key].queue, talk.with);
+        self.note_no_taker(key, talk.from, full);
         if self.jobs[key].state == State::WaitRepl && self.jobs[key].at_most_once() {
             self.move_to_another(key, full, talk);
             return;

@@ -24,6 +24,7 @@ impl Node {
         let copies = self.copies_of(key)?;
         if !self.copies[copies].holders.is_confirmed(talk.from) {
             self.note_copy_time(copies, talk);
+            self.note_taker(key, talk.from);
         }
         self.confirm(key, talk.from, talk.now, talk.fx);
         Ok(())

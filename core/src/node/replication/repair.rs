@@ -9,7 +9,6 @@ use crate::holders::{Holder, Pairs};
 use crate::job_id::JobId;
 use crate::message::Message;
 use crate::node::Node;
-use smallvec::SmallVec;
 
 /// Another node makes up for lost copies when nothing was heard for this long of
 /// the one whose turn it is.
@@ -59,13 +58,6 @@ impl Node {
         let copies = self.copies.get(self.jobs[key].copies).into_iter();
         let confirmed = copies.flat_map(|copies| copies.holders.confirmed());
         confirmed.filter(|holder| self.counts(*holder, now)).count()
-    }
-
-    /// Whether there is a node that could have a copy more.
-    pub(in crate::node) fn can_be_copied(&mut self, key: u32, now: Now) -> bool {
-        let copies = &self.copies[self.jobs[key].copies];
-        let confirmed: SmallVec<[Holder; 8]> = copies.holders.confirmed().collect();
-        !self.pick(key, 1, &confirmed, now).is_empty()
     }
 
     pub(in crate::node) fn set_short(&mut self, copies: u32, short: bool) {

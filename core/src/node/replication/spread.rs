@@ -239,6 +239,7 @@ impl Node {
         let Some(key) = self.live(id) else {
             return;
         };
+        self.note_no_taker(key, talk.from, full);
         let Some(copies) = self.copies.get_mut(self.jobs[key].copies) else {
             return;
         };
@@ -247,11 +248,12 @@ impl Node {
         if has_it || copies.holders.is_confirmed(talk.from) {
             return;
         }
-        // It may yet take it if it was sent twice.
-        if !copies.resent {
+        let eager = copies.tries < 8;
+        // It may yet take it if it was sent twice. And to name it anew for each try
+        // would be written down each time.
+        if eager && !copies.resent {
             copies.holders.remove(talk.from);
         }
-        let eager = copies.tries < 8;
         let refused = self.note_refusal(key, talk.from, full);
         let copies = &mut self.copies[self.jobs[key].copies];
         if eager && matches!(copies.duty, Duty::Spread | Duty::Repair) {

@@ -3,6 +3,7 @@
 mod add;
 mod copies;
 mod get;
+mod leaving;
 mod load;
 mod net;
 mod queues;

@@ -110,6 +110,16 @@ impl Net {
         result
     }
 
+    /// Adds a job and lets its copies arrive.
+    pub fn add(&mut self, at: usize, add: &AddJob<'_>) -> JobId {
+        let added = self.on(at, |node, now, fx| node.add_job(now, add, true, fx));
+        let id = match added.expect("the job is accepted") {
+            Added::Done(id) | Added::Waits { id, .. } => id,
+        };
+        self.pass(50);
+        id
+    }
+
     /// Lets time pass at all nodes.
     pub fn pass(&mut self, ms: u64) {
         const STEP: u64 = 10;

@@ -14,15 +14,6 @@ fn copied(replicate: u16) -> AddJob<'static> {
     }
 }
 
-fn add(net: &mut Net, at: usize, add: &AddJob<'_>) -> JobId {
-    let added = net.on(at, |node, now, fx| node.add_job(now, add, true, fx));
-    let id = match added.expect("the job is accepted") {
-        Added::Done(id) | Added::Waits { id, .. } => id,
-    };
-    net.pass(50);
-    id
-}
-
 fn take(net: &mut Net, at: usize) -> Option<JobId> {
     let get = get_from(&["q"], 1);
     net.on(at, |node, now, fx| {
@@ -72,7 +63,7 @@ fn it_keeps_the_id_has_a_term_more_and_peers_find_it_where_it_is() {
 #[test]
 fn its_copies_stand_for_those_of_its_primary_and_none_is_made_anew() {
     let mut net = Net::new(3);
-    let id = add(&mut net, 0, &copied(2));
+    let id = net.add(0, &copied(2));
     let other = [1, 2]
         .into_iter()
         .find(|at| state(&net, *at, id).is_some())
@@ -103,7 +94,7 @@ fn its_copies_stand_for_those_of_its_primary_and_none_is_made_anew() {
 fn what_it_had_not_received_is_made_up_for() {
     let mut net = Net::new(3);
     let received = net.written(0);
-    let id = add(&mut net, 1, &copied(3));
+    let id = net.add(1, &copied(3));
     assert!(state(&net, 0, id).is_some());
     net.servers[0].is_cut_off = true;
     let promoted = net.promote(0, Some(received));
@@ -117,7 +108,7 @@ fn what_it_had_not_received_is_made_up_for() {
 #[test]
 fn an_acknowledgement_that_it_had_not_received_is_heard_of() {
     let mut net = Net::new(2);
-    let id = add(&mut net, 0, &copied(2));
+    let id = net.add(0, &copied(2));
     let received = net.written(0);
     net.on(1, |node, now, fx| node.ack_jobs(now, &[id], fx));
     net.pass(1_000);
@@ -174,7 +165,7 @@ fn its_primary_is_told_answers_who_waits_and_serves_no_more() {
 #[test]
 fn its_primary_sleeps_until_something_can_change() {
     let mut net = Net::new(2);
-    add(&mut net, 0, &job());
+    net.add(0, &job());
     net.promote(0, None);
     net.pass(2_000);
     let kit = &net.servers[0].kit;
@@ -219,7 +210,7 @@ fn a_superseded_one_knows_it_after_a_restart_from_its_data_or_its_nodes_file() {
 #[test]
 fn whoever_missed_some_promotions_takes_the_last_for_the_node() {
     let mut net = Net::new(2);
-    let id = add(&mut net, 0, &copied(2));
+    let id = net.add(0, &copied(2));
     net.servers[0].is_cut_off = true;
     net.servers[1].is_cut_off = true;
     let first = net.promote(0, None);
@@ -252,7 +243,7 @@ fn at_most_once_jobs_are_withheld() {
         delay: Span::from_secs(1),
         ..once.clone()
     };
-    let all = [add(&mut net, 0, &once), add(&mut net, 0, &later)];
+    let all = [net.add(0, &once), net.add(0, &later)];
     net.servers[0].is_cut_off = true;
     let at = net.promote(0, None);
     net.pass(3_000);

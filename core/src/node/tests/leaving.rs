@@ -1,0 +1,92 @@
+//! A node that leaves, and nodes that take no jobs.
+
+use super::net::Net;
+use super::*;
+use crate::memory::Pressure;
+use crate::node::add::Sync;
+
+fn at_most_once() -> AddJob<'static> {
+    AddJob {
+        retry: Some(Span::ZERO),
+        ..job()
+    }
+}
+
+fn press(net: &mut Net, at: usize, pressure: Pressure) {
+    net.on(at, |node, _, _| node.set_server_pressure(pressure));
+}
+
+fn leave(net: &mut Net, at: usize) {
+    net.on(at, |node, now, fx| node.set_leaving(true, now, fx));
+}
+
+fn jobs(net: &Net, at: usize) -> usize {
+    net.servers[at].kit.node.job_count()
+}
+
+fn no_target(net: &Net, at: usize) -> u64 {
+    net.servers[at].kit.node.no_target()
+}
+
+#[test]
+fn what_all_nodes_refuse_counts_as_without_a_target_and_is_tried_a_job_at_a_time() {
+    for add in [job(), at_most_once()] {
+        let mut net = Net::new(3);
+        for _ in 0..20 {
+            net.add(0, &add);
+        }
+        press(&mut net, 1, Pressure::Full);
+        press(&mut net, 2, Pressure::Full);
+        leave(&mut net, 0);
+        net.pass(20_000);
+        assert_eq!((jobs(&net, 0), no_target(&net, 0)), (20, 20));
+        let before = net.written(0);
+        net.pass(10_000);
+        // It is sent, and refused, by each of the two.
+        let written = net.written(0) - before;
+        assert!(written <= 60, "{written} batches");
+        press(&mut net, 2, Pressure::None);
+        net.pass(40_000);
+        assert_eq!((jobs(&net, 0), jobs(&net, 2)), (0, 20));
+        assert_eq!(no_target(&net, 0), 0);
+    }
+}
+
+#[test]
+fn a_queue_that_is_paused_in_elsewhere_holds_up_its_own_jobs_only() {
+    let mut net = Net::new(2);
+    for queue in [&b"q"[..], b"other"] {
+        for _ in 0..20 {
+            net.add(0, &AddJob { queue, ..job() });
+        }
+    }
+    net.servers[1].kit.pause("in");
+    leave(&mut net, 0);
+    net.pass(5_000);
+    assert_eq!((jobs(&net, 0), jobs(&net, 1)), (20, 20));
+    assert_eq!(no_target(&net, 0), 20);
+    net.servers[1].kit.pause("none");
+    net.pass(40_000);
+    assert_eq!((jobs(&net, 0), jobs(&net, 1)), (0, 40));
+}
+
+#[test]
+fn a_copy_that_is_refused_again_and_again_is_not_written_down_again() {
+    let mut net = Net::new(2);
+    press(&mut net, 1, Pressure::Full);
+    let add = AddJob {
+        replicate: Some(2),
+        sync: Some(Sync::Copies(1)),
+        ..job()
+    };
+    let id = net.add(0, &add);
+    net.pass(100_000);
+    let before = net.written(0);
+    net.pass(65_000);
+    assert_eq!(net.written(0), before);
+    assert_eq!(net.servers[0].kit.node.under_replicated(), 1);
+    press(&mut net, 1, Pressure::None);
+    net.pass(40_000);
+    assert!(net.servers[1].kit.state(id).is_some());
+    assert_eq!(net.servers[0].kit.node.under_replicated(), 0);
+}
