@@ -272,9 +272,10 @@ impl Node {
         };
         let urgent = self.pressure() >= Pressure::Critical;
         let counts = |one: &&Holder| !urgent || self.reach(**one, now).is_some();
-        let mut asked = present.iter().filter(counts).peekable();
+        let asked: SmallVec<[&Holder; 8]> = present.iter().filter(counts).collect();
         let all = present.len() == self.cluster.peers().count();
-        all && asked.peek().is_some() && asked.all(|holder| ack.denied.contains(holder))
+        let somebody = !urgent || !asked.is_empty();
+        all && somebody && asked.iter().all(|holder| ack.denied.contains(holder))
     }
 
     fn forget_dummy(&mut self, key: u32, fx: &mut Effects) {

@@ -342,21 +342,24 @@ impl Node {
         if !set.contains(talk.from) {
             copies.holders.remove(talk.from);
         }
+        // It comes again, and was taken before; perhaps it has been given on since.
+        let other = copies.responsible.is_some_and(|one| one != talk.from);
+        let taken = other && copies.turn > claim.turn || copies.own_deadline;
         copies.turn = copies.turn.max(claim.turn);
         let job = &mut self.jobs[key];
         job.attempt = job.attempt.max(claim.attempt);
         self.record_holders(key, talk.fx);
         let job = &self.jobs[key];
-        if self.leaving || self.queues[job.queue].pause.input {
+        let refused = self.leaving || self.queues[job.queue].pause.input;
+        if refused && !taken {
             talk.answer(&Message::NotTaken {
                 id: *id,
                 full: false,
             });
             return Ok(());
         }
-        let own_deadline = self.copies[copies_key].own_deadline;
-        let held = matches!(job.state, State::Queued | State::Delayed) || own_deadline;
-        if !held && Self::waits_for_requeue(job.state) && job.may_be_queued() {
+        let here = matches!(job.state, State::Queued | State::Delayed);
+        if !taken && !here && Self::waits_for_requeue(job.state) && job.may_be_queued() {
             self.take_turn(key);
             self.plan_first(key, delay_ms, now);
             self.tell_queued(key, Bump::None, delay_ms, now, talk.fx);
