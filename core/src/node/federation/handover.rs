@@ -140,6 +140,10 @@ impl Node {
         }
         self.merge(copies_key, copy.holders)?;
         self.confirm(key, talk.from, talk.now, talk.fx);
+        if self.keeps_none(key) {
+            // It was given away, and comes back since consumers wait here.
+            self.keep_after_all(key, talk.now, talk.fx);
+        }
         let job = &mut self.jobs[key];
         job.attempt = job.attempt.max(copy.claim.attempt);
         job.nacks = job.nacks.max(copy.nacks);

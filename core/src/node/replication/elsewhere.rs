@@ -183,15 +183,19 @@ impl Node {
     /// No other node is known to have the job any more: it is copied again, or kept
     /// here if there is room now.
     fn find_heir(&mut self, key: u32, now: Now, fx: &mut Effects) {
-        let copies_key = self.jobs[key].copies;
         if self.place_of_new() == Ok(Place::Here) {
-            let own = self.own;
-            self.take_turn(key);
-            self.copies.schedule(copies_key, Duty::None, NEVER);
-            self.confirm(key, own, now, fx);
+            self.keep_after_all(key, now, fx);
         } else {
             self.add_copies(key, now, fx);
         }
+    }
+
+    /// The job stays here, and is this node's to queue.
+    pub(in crate::node) fn keep_after_all(&mut self, key: u32, now: Now, fx: &mut Effects) {
+        let (own, copies_key) = (self.own, self.jobs[key].copies);
+        self.take_turn(key);
+        self.copies.schedule(copies_key, Duty::None, NEVER);
+        self.confirm(key, own, now, fx);
     }
 
     /// The holder that takes the job over: it stays, and surely has it. The one that was
