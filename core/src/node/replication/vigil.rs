@@ -6,6 +6,7 @@ use crate::clock::Now;
 use crate::collections::Poll;
 use crate::copies::Duty;
 use crate::effects::Effects;
+use crate::holders::Holder;
 use crate::node::Node;
 
 /// A turn that comes this much after jobs fell due is late.
@@ -219,7 +220,9 @@ impl Node {
             Standing::Gone => false,
             Standing::Own | Standing::Unreachable => true,
         };
-        copies.holders.len() >= wanted && copies.holders.unconfirmed().all(arrives)
+        let is_left = |holder: &Holder| self.standing(*holder, now) != Standing::Gone;
+        let left = copies.holders.iter().filter(is_left).count();
+        left >= wanted && copies.holders.unconfirmed().all(arrives)
     }
 
     fn look_at(&mut self, copies_key: u32, now: Now, fx: &mut Effects) {
