@@ -79,13 +79,9 @@ impl Successor {
     /// What an error reply says of the successor, if it is about one.
     pub fn parse(error: &str) -> Option<Successor> {
         let (term, rest) = error.strip_prefix(TERM)?.split_once(PLACE)?;
-        let (host, port) = rest.strip_suffix(ADVICE)?.rsplit_once(' ')?;
         Some(Successor {
             term: term.parse().ok()?,
-            contact: Contact {
-                host: host.into(),
-                port: port.parse().ok()?,
-            },
+            contact: Contact::parse(rest.strip_suffix(ADVICE)?)?,
         })
     }
 }

@@ -96,6 +96,14 @@ pub fn wait_job(client: &mut Client, queue: &str, limit: Duration) -> Option<Del
     deliveries(&reply).into_iter().next()
 }
 
+/// What DISQUE LEAVING tells: jobs, acknowledgements, and those without a target.
+#[track_caller]
+pub fn left(server: &Server) -> [i64; 3] {
+    let reply = server.client().run("DISQUE LEAVING");
+    let figures = reply.expect_array();
+    [3, 5, 7].map(|at| figures[at].int())
+}
+
 /// A figure of a node.
 #[track_caller]
 pub fn figure(server: &Server, field: &str) -> i64 {

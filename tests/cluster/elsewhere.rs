@@ -147,13 +147,6 @@ fn a_leaving_node_takes_jobs_for_the_others() {
     assert_eq!(holders(&cluster, &id), [0, 1, 2]);
 }
 
-/// What DISQUE LEAVING tells: jobs, acknowledgements, and those without a target.
-fn left(server: &Server) -> [i64; 3] {
-    let reply = server.client().run("DISQUE LEAVING");
-    let figures = reply.expect_array();
-    [3, 5, 7].map(|at| figures[at].int())
-}
-
 #[test]
 fn a_leaving_node_is_drained_and_nothing_is_lost() {
     let mut cluster = Cluster::new(4);

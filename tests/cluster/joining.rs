@@ -116,12 +116,9 @@ fn take_out_last(cluster: &mut Cluster) {
     let id = cluster.id(last);
     let mut c = cluster[last].client();
     c.run("DISQUE LEAVING yes").expect_ok();
-    let left = || {
-        let reply = cluster[last].client().run("DISQUE LEAVING");
-        let figures = reply.expect_array();
-        figures[3].int() + figures[5].int()
-    };
-    eventually(secs(30), "it is drained", || left() == 0);
+    eventually(secs(30), "it is drained", || {
+        left(&cluster[last])[..2] == [0, 0]
+    });
     cluster.remove(last).stop_clean();
     let forget = format!("DISQUE FORGET {id}");
     cluster[0].client().run(&forget).expect_ok();

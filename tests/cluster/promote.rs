@@ -96,6 +96,14 @@ fn line_of(server: &Server, id: &str) -> String {
     format!("{job:?}")
 }
 
+/// A replica, and a job that it got from its primary.
+fn replica_with_job(primary: &Server, options: &str) -> (Server, String) {
+    let replica = replica_of(primary, node());
+    let job = add_with(&mut primary.client(), "q", "x", options);
+    catch_up(primary, &replica);
+    (replica, job)
+}
+
 #[test]
 fn a_promoted_one_is_the_node_and_makes_up_for_what_it_had_not_received() {
     let mut cluster = Cluster::new(3);
@@ -145,14 +153,7 @@ fn a_promoted_one_is_the_node_and_makes_up_for_what_it_had_not_received() {
 fn a_primary_that_lives_on_is_superseded_until_it_follows_or_is_reset() {
     let cluster = Cluster::new(3);
     let id = cluster.id(0);
-    let replica = replica_of(&cluster[0], node());
-    let job = add_with(
-        &mut cluster[0].client(),
-        "q",
-        "x",
-        "0 REPLICATE 2 RETRY 600",
-    );
-    catch_up(&cluster[0], &replica);
+    let (replica, job) = replica_with_job(&cluster[0], "0 REPLICATE 2 RETRY 600");
     let mut waiting = [cluster[0].client(), cluster[0].client()];
     waiting[0].start("GETJOB FROM empty");
     // Its producer waits for a node that does not answer.
@@ -303,14 +304,7 @@ fn a_replica_is_a_whole_copy_also_after_a_full_and_a_partial_sync() {
 fn a_sentinel_fails_over_and_makes_the_old_primary_a_replica() {
     let mut cluster = Cluster::start(2, Options::new().persistence(Persistence::Aof));
     let id = cluster.id(0);
-    let replica = replica_of(&cluster[0], node());
-    let job = add_with(
-        &mut cluster[0].client(),
-        "q",
-        "x",
-        "0 REPLICATE 1 RETRY 600",
-    );
-    catch_up(&cluster[0], &replica);
+    let (replica, job) = replica_with_job(&cluster[0], "0 REPLICATE 1 RETRY 600");
     let sentinel = sentinel_of(&cluster[0]);
     eventually(secs(30), "it knows the replica", || {
         sentinel.info("sentinel")["master0"].contains("slaves=1")

@@ -73,12 +73,7 @@ impl fmt::Display for Double {
 impl Double {
     /// Where the other one is, by an error reply.
     pub(crate) fn parse(error: &str) -> Option<Contact> {
-        let place = error.strip_prefix(AT)?.strip_suffix(ADVICE)?;
-        let (host, port) = place.rsplit_once(' ')?;
-        Some(Contact {
-            host: host.into(),
-            port: port.parse().ok()?,
-        })
+        Contact::parse(error.strip_prefix(AT)?.strip_suffix(ADVICE)?)
     }
 }
 

@@ -31,6 +31,23 @@ impl fmt::Display for Contact {
 }
 
 impl Contact {
+    /// Host and port as error replies tell them, with a space between.
+    pub(crate) fn parse(text: &str) -> Option<Contact> {
+        let (host, port) = text.rsplit_once(' ')?;
+        Some(Contact {
+            host: host.into(),
+            port: port.parse().ok()?,
+        })
+    }
+
+    /// Where a listed node is.
+    pub(crate) fn of(listing: &Listing<'_>) -> Contact {
+        Contact {
+            host: listing.host.into(),
+            port: listing.port,
+        }
+    }
+
     /// A node that is reached there, as tables and records list it.
     pub fn listing(&self, node: &Identity) -> Listing<'_> {
         Listing {

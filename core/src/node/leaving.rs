@@ -17,7 +17,6 @@ use crate::holders::{Holder, Pairs};
 use crate::job::State;
 use crate::job_id::JobId;
 use crate::message::Message;
-use crate::record::Record;
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
 
@@ -153,14 +152,10 @@ impl Node {
 
     /// Whether to ask for a job to be taken by nodes that surely do not have it.
     fn asking(&mut self, key: u32, now: Now) -> Asking {
-        let peers: SmallVec<[PeerKey; 8]> = self.targets(now).collect();
-        let mut targets: SmallVec<[Holder; 8]> = peers
-            .into_iter()
-            .filter_map(|peer| self.holder_of(peer))
-            .collect();
-        if let Some(copies) = self.copies.get(self.jobs[key].copies) {
-            targets.retain(|one| !copies.holders.is_confirmed(*one));
-        }
+        let copies = self.copies.get(self.jobs[key].copies).into_iter();
+        let confirmed = copies.flat_map(|copies| copies.holders.confirmed());
+        let confirmed: SmallVec<[Holder; 8]> = confirmed.collect();
+        let targets = self.targets(&confirmed, now);
         let queue = self.jobs[key].queue;
         self.drain.refusals.asking(&targets, queue)
     }
@@ -311,7 +306,7 @@ impl Node {
         let key = self.jobs.find(id);
         key.and_then(|key| self.heir(key, now))
             .map(|(_, peer)| peer)
-            .or_else(|| self.targets(now).next())
+            .or_else(|| self.target_peers(now).next())
     }
 
     /// KEEPACK.
@@ -345,8 +340,7 @@ impl Node {
         if let Some(key) = self.jobs.find(id).filter(|key| self.jobs[*key].is_acked()) {
             self.remove_recorded(key, talk.now, talk.fx);
         } else if let Some(key) = self.acks.find(id) {
-            self.acks.remove(key);
-            talk.fx.records.push(&Record::DummyGone { id: *id });
+            self.forget_dummy(key, talk.fx);
         }
     }
 }

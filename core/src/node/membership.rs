@@ -110,10 +110,7 @@ impl Node {
             epoch: listing.epoch,
             term: listing.term,
         };
-        let contact = Contact {
-            host: listing.host.into(),
-            port: listing.port,
-        };
+        let contact = Contact::of(listing);
         if identity.id == self.identity.id {
             self.load_successor(Successor::listed(listing));
             return;

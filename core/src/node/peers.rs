@@ -401,10 +401,7 @@ impl Node {
             process: 0,
             port: listing.port,
         };
-        let contact = Contact {
-            host: listing.host.into(),
-            port: listing.port,
-        };
+        let contact = Contact::of(listing);
         self.add_peer(&speaker, contact, fx);
         if self.cluster.supersedes(&speaker) {
             let change = self.cluster.update(&speaker, Some(listing.host));

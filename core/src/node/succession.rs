@@ -35,10 +35,7 @@ impl Successor {
     pub(super) fn listed(listing: &Listing<'_>) -> Successor {
         Successor {
             term: listing.term,
-            contact: Contact {
-                host: listing.host.into(),
-                port: listing.port,
-            },
+            contact: Contact::of(listing),
         }
     }
 }

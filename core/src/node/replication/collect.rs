@@ -278,7 +278,7 @@ impl Node {
         all && somebody && asked.iter().all(|holder| ack.denied.contains(holder))
     }
 
-    fn forget_dummy(&mut self, key: u32, fx: &mut Effects) {
+    pub(in crate::node) fn forget_dummy(&mut self, key: u32, fx: &mut Effects) {
         if let Some(ack) = self.acks.remove(key) {
             fx.records.push(&Record::DummyGone { id: ack.id });
         }

@@ -117,13 +117,11 @@ impl Node {
             return;
         };
         let error = producer.error();
-        let mut tried = producer.refused.clone();
+        let refused = producer.refused.clone();
         let copies = &self.copies[self.jobs[key].copies];
-        let others = copies.holders.iter().filter(|one| *one != self.own);
-        let silent = |one: Holder| one != self.own && !tried.contains(&one);
+        let silent = |one: Holder| one != self.own && !refused.contains(&one);
         let may_answer = copies.holders.unconfirmed().any(silent);
-        tried.extend(others);
-        let free = !self.pick(key, 1, &tried, now).is_empty();
+        let free = !self.pick_new(key, 1, &refused, now).is_empty();
         let copies = &self.copies[self.jobs[key].copies];
         if let Some(waiter) = copies.adder.filter(|_| !may_answer && !free) {
             self.give_up_adding(waiter, error, now, fx);

@@ -141,9 +141,9 @@ impl Node {
     /// The nodes of the table, among the holders. One that cannot be numbered any more
     /// is left out.
     fn present(&mut self) -> SmallVec<[Holder; 8]> {
-        let peers: SmallVec<[PeerKey; 8]> = self.cluster.peers().map(|peer| peer.key).collect();
-        let holders = peers.into_iter().filter_map(|peer| self.holder_of(peer));
-        holders.collect()
+        let (peers, holders) = (self.cluster.peers(), &mut self.holders);
+        let numbers = peers.filter_map(|peer| holders.number(peer.pair()).ok());
+        numbers.collect()
     }
 
     /// The live job of a message. A speaker that takes this node for a holder is told

@@ -21,18 +21,33 @@ const EARLY_MS: u64 = 250;
 /// Waits before copies are sent again double up to this.
 pub(super) const LONGEST_WAIT_MS: u64 = 30_000;
 
+/// Tells the nodes that can keep a copy now.
+fn takes_copies(now: Now, node_timeout_ms: u64) -> impl Fn(&&Peer) -> bool {
+    move |peer| !peer.leaving && peer.is_reachable(now, node_timeout_ms)
+}
+
 impl Node {
     /// How many nodes can keep a copy of a new job now.
     pub(in crate::node) fn nodes_for_copies(&self, place: Place, now: Now) -> usize {
-        self.targets(now).count() + usize::from(place == Place::Here)
+        self.target_peers(now).count() + usize::from(place == Place::Here)
     }
 
-    pub(in crate::node) fn targets(&self, now: Now) -> impl Iterator<Item = PeerKey> + '_ {
-        let timeout = self.settings.node_timeout_ms;
-        let peers = self.cluster.peers();
-        peers
-            .filter(move |peer| !peer.leaving && peer.is_reachable(now, timeout))
-            .map(|peer| peer.key)
+    /// The nodes that can keep a copy now.
+    pub(in crate::node) fn target_peers(&self, now: Now) -> impl Iterator<Item = PeerKey> + '_ {
+        let takes = takes_copies(now, self.settings.node_timeout_ms);
+        self.cluster.peers().filter(takes).map(|peer| peer.key)
+    }
+
+    /// The same among the holders, without those.
+    pub(in crate::node) fn targets(
+        &mut self,
+        without: &[Holder],
+        now: Now,
+    ) -> SmallVec<[Holder; 8]> {
+        let takes = takes_copies(now, self.settings.node_timeout_ms);
+        let (peers, holders) = (self.cluster.peers().filter(takes), &mut self.holders);
+        let numbers = peers.filter_map(|peer| holders.number(peer.pair()).ok());
+        numbers.filter(|one| !without.contains(one)).collect()
     }
 
     /// Up to `count` nodes that can keep a copy of a job and are not among those: first
@@ -44,12 +59,7 @@ impl Node {
         without: &[Holder],
         now: Now,
     ) -> SmallVec<[Holder; 4]> {
-        let all: SmallVec<[PeerKey; 8]> = self.targets(now).collect();
-        let mut free: SmallVec<[Holder; 8]> = all
-            .into_iter()
-            .filter_map(|peer| self.holder_of(peer))
-            .filter(|holder| !without.contains(holder))
-            .collect();
+        let mut free = self.targets(without, now);
         let mut picked = SmallVec::new();
         let requests = self.queues[self.jobs[key].queue].requests.clone();
         for request in requests {
@@ -64,6 +74,20 @@ impl Node {
             picked.push(free.swap_remove(place));
         }
         picked
+    }
+
+    /// The same, of nodes that are no possible holders either.
+    pub(super) fn pick_new(
+        &mut self,
+        key: u32,
+        count: usize,
+        without: &[Holder],
+        now: Now,
+    ) -> SmallVec<[Holder; 4]> {
+        let holders = &self.copies[self.jobs[key].copies].holders;
+        let mut known: SmallVec<[Holder; 8]> = holders.iter().collect();
+        known.extend_from_slice(without);
+        self.pick(key, count, &known, now)
     }
 
     /// Has a job that was just added copied. Returns the wait of its producer, if
@@ -168,11 +192,10 @@ impl Node {
             copies.heard_at = now.mono_ms;
         }
         let wait = doubled(wait, copies.tries, LONGEST_WAIT_MS);
-        let known: SmallVec<[Holder; 8]> = copies.holders.iter().collect();
         self.copies
             .schedule(copies_key, Duty::Spread, now.after(wait));
         let one_more = usize::from(self.missing(key, now) > 0);
-        let added = self.pick(key, one_more, &known, now);
+        let added = self.pick_new(key, one_more, &[], now);
         self.send_again(key, &added, now, fx);
     }
 
@@ -183,8 +206,7 @@ impl Node {
         if copies.adder.is_none() || copies.grown {
             return;
         }
-        let known: SmallVec<[Holder; 8]> = copies.holders.iter().collect();
-        let added = self.pick(key, 1, &known, now);
+        let added = self.pick_new(key, 1, &[], now);
         let gate = self.name(key, &added, fx);
         self.send_copies_to(key, added.into_iter(), gate, now, fx);
     }
@@ -193,14 +215,12 @@ impl Node {
     /// that was done before; and again to those that have not answered.
     pub(super) fn add_copies(&mut self, key: u32, now: Now, fx: &mut Effects) {
         let missing = self.missing(key, now);
-        let copies = &self.copies[self.jobs[key].copies];
-        let known: SmallVec<[Holder; 8]> = copies.holders.iter().collect();
-        let count = if copies.resent {
+        let count = if self.copies[self.jobs[key].copies].resent {
             usize::from(missing > 0)
         } else {
             missing.saturating_sub(self.pending(key, &[], now))
         };
-        let added = self.pick(key, count, &known, now);
+        let added = self.pick_new(key, count, &[], now);
         self.send_again(key, &added, now, fx);
     }
 
@@ -265,12 +285,9 @@ impl Node {
 
     /// Nodes keep no copy: as many others get one.
     fn replace_refused(&mut self, key: u32, refused: &[Holder], now: Now, fx: &mut Effects) {
-        let missing = self.missing(key, now);
-        let copies = &self.copies[self.jobs[key].copies];
-        let mut known: SmallVec<[Holder; 8]> = copies.holders.iter().collect();
-        known.extend_from_slice(refused);
         let pending = self.pending(key, refused, now);
-        let added = self.pick(key, missing.saturating_sub(pending), &known, now);
+        let count = self.missing(key, now).saturating_sub(pending);
+        let added = self.pick_new(key, count, refused, now);
         let gate = self.name(key, &added, fx);
         self.send_copies_to(key, added.into_iter(), gate, now, fx);
     }

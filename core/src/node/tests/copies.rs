@@ -98,17 +98,22 @@ fn one_that_asks_about_its_copy_has_not_confirmed_the_acknowledgement() {
     assert_eq!(confirmed(&kit, id).len(), 2);
 }
 
-/// A node that has delivered a job, and has come to the end of its RETRY standing
-/// still.
-fn after_standing_still(id: JobId) -> Kit {
-    let mut kit = with_job(id, StateImage::Active);
+/// `OTHER` is there, and hears the node.
+fn greet(kit: &mut Kit) {
     let beat = Message::Heartbeat(Heartbeat {
         leaving: false,
         answered: true,
         unclean_start: 0,
         table: 0,
     });
-    say(&mut kit, &beat);
+    say(kit, &beat);
+}
+
+/// A node that has delivered a job, and has come to the end of its RETRY standing
+/// still.
+fn after_standing_still(id: JobId) -> Kit {
+    let mut kit = with_job(id, StateImage::Active);
+    greet(&mut kit);
     kit.pass(kit.node.settings().node_timeout_ms);
     // It was loaded: OTHER is asked, and has nothing against it.
     kit.enqueue(id);
@@ -168,13 +173,7 @@ fn when_memory_is_nearly_full_settled_jobs_are_forgotten_first() {
 fn an_acknowledgement_that_nobody_knows_goes_sooner_when_memory_is_nearly_full() {
     for (pressure, left) in [(Pressure::None, 1), (Pressure::Critical, 0)] {
         let mut kit = with_job(unknown_id(), StateImage::Active);
-        let beat = Message::Heartbeat(Heartbeat {
-            leaving: false,
-            answered: true,
-            unclean_start: 0,
-            table: 0,
-        });
-        say(&mut kit, &beat);
+        greet(&mut kit);
         let key = kit.node.cluster().peer(&OTHER.id).expect("a peer").key;
         kit.call(|node, now, fx| node.link_up(now, key, 1, fx));
         // Another node of the table is never reached.
