@@ -350,15 +350,17 @@ impl Node {
         };
         peer.leaving = beat.leaving;
         peer.hears_us = beat.answered;
-        let doubtful = beat.unclean_start > peer.unclean_start;
-        peer.unclean_start = peer.unclean_start.max(beat.unclean_start);
         if answers.is_none() {
-            // It answers one of ours.
+            // It answers one of ours: this node's link leads to the process that was
+            // started last. Before that, a question about its copies could go to the
+            // one that was killed.
+            let doubtful = beat.unclean_start > peer.unclean_start;
+            peer.unclean_start = peer.unclean_start.max(beat.unclean_start);
+            peer.in_doubt |= doubtful && beat.unclean_start == from.incarnation;
             if let Some(sent) = peer.beat_sent_at.take() {
                 peer.round_trip_ms = now.mono_ms.saturating_sub(sent);
             }
         }
-        peer.in_doubt |= doubtful && beat.unclean_start == from.incarnation;
         let Some(answers) = answers else {
             return;
         };
