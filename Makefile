@@ -57,6 +57,10 @@ fmt: ## Format the code
 sim: ## Simulate clusters: SEEDS=n many, or SEED=n that one again
 	@ci/sim.sh
 
+.PHONY: mutants
+mutants: ## Show that the simulation finds out nodes that break a rule
+	@ci/mutants.sh
+
 .PHONY: fuzz
 fuzz: ## Fuzz each target for SECONDS_EACH=30; needs nightly and cargo-fuzz
 	@ci/fuzz.sh

@@ -21,6 +21,7 @@ pub mod job;
 pub mod job_id;
 pub mod memory;
 pub mod message;
+pub mod mutants;
 pub mod node;
 pub mod nodes_file;
 pub mod queue;

@@ -41,6 +41,9 @@ pub struct Settings {
     /// Whether at-most-once jobs that may have been delivered before a crash
     /// are delivered after it.
     pub deliver_after_crash: bool,
+    /// The rule that this node does not keep.
+    #[cfg(mutants)]
+    pub mutant: Option<crate::mutants::Mutant>,
 }
 
 impl Default for Settings {
@@ -63,6 +66,8 @@ impl Default for Settings {
             sweep_ms: 600_000,
             queue_idle_ms: 300_000,
             deliver_after_crash: false,
+            #[cfg(mutants)]
+            mutant: None,
         }
     }
 }

@@ -7,6 +7,7 @@ use crate::error::Error;
 use crate::job::{Job, Options, State};
 use crate::job_id::JobId;
 use crate::memory::Pressure;
+use crate::mutants::Mutant;
 use crate::span::Span;
 
 /// What ADDJOB asks for, with every value in its range already.
@@ -234,6 +235,10 @@ impl Node {
             }
             Some(Sync::Copies(n)) => n,
             Some(Sync::AllBut(n)) => replicate - n,
+        };
+        let sync = match self.is_mutant(Mutant::ReplyBeforeReplication) {
+            true => sync.min(1),
+            false => sync,
         };
         Ok(Options {
             replicate,

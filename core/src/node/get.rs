@@ -6,6 +6,7 @@ use crate::effects::{Delivered, Effects};
 use crate::error::Error;
 use crate::job::State;
 use crate::job_id::JobId;
+use crate::mutants::Mutant;
 use crate::record::Record;
 use smallvec::SmallVec;
 
@@ -82,7 +83,10 @@ impl Node {
             return None;
         }
         let key = self.lift_own_front(queue, now, fx)?;
-        let requeue_at = self.retry_deadline(key, now);
+        let requeue_at = match self.is_mutant(Mutant::RetryFromQueueing) {
+            true => self.jobs[key].delay_ends_at() + self.jobs[key].options.retry.ms(),
+            false => self.retry_deadline(key, now),
+        };
         let job = &mut self.jobs[key];
         job.attempt = job.attempt.saturating_add(1);
         let id = job.id;

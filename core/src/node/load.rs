@@ -10,6 +10,7 @@ use crate::effects::Effects;
 use crate::holders::Pairs;
 use crate::job::{Job, Options, State};
 use crate::job_id::JobId;
+use crate::mutants::Mutant;
 use crate::queue::Pause;
 use crate::record::{CopiesImage, JobImage, Malformed, Record, Records, StateImage};
 use crate::span::Span;
@@ -288,11 +289,13 @@ impl Node {
         self.vigil.doubt(now);
         self.vigil.look_at_all();
         self.resume_copies(now);
-        if completeness == Completeness::MayLackDeliveries {
+        let unclean = completeness == Completeness::MayLackDeliveries;
+        if unclean && !self.is_mutant(Mutant::UncleanStartTrusted) {
             self.vigil.unclean_start = self.incarnation;
             self.cluster.doubt_all();
         }
-        if completeness == Completeness::Complete || self.settings.deliver_after_crash {
+        let delivers = self.settings.deliver_after_crash || self.is_mutant(Mutant::CrashForgotten);
+        if completeness == Completeness::Complete || delivers {
             return;
         }
         let mut from = 0;

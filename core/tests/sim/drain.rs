@@ -15,12 +15,57 @@ use disque_core::node::Node;
 
 /// The longest RETRY, twice, the longest DELAY and hold of a consumer.
 const DRAIN_MS: u64 = 150_000;
+/// How long a copy that is missing may stay so once its nodes are reachable.
+pub const REPAIR_MS: u64 = 10_000;
+/// What was lost with a connection that was up again before anybody missed it is sent
+/// again when thrice the time is over that answers have taken, late ones too, and after
+/// this at most.
+const RESEND_MS: u64 = 30_000;
 /// When copies that are left of a FASTACK are given up: twice the longest RETRY.
 const LATE_MS: u64 = 40_000;
 /// How long the settled are remembered, and then some.
 const FORGET_MS: u64 = 90_000;
 
 impl World {
+    /// When there must be as many copies of each job as were asked for: from now on
+    /// all nodes reach each other.
+    pub fn mend_deadline(&self) -> u64 {
+        // Mutants are looked at before the slow walk has been everywhere, which is
+        // fast where there are few jobs: a seed in which sound nodes are as slow shows
+        // nothing of them, and fails.
+        let resend = match cfg!(mutants) {
+            true => RESEND_MS.min(45 * self.profile.latency),
+            false => RESEND_MS,
+        };
+        self.now + REPAIR_MS + resend
+    }
+
+    /// A job that was promised and of which there are fewer copies than were asked for,
+    /// if there is one.
+    pub fn short_of_copies(&self) -> Option<String> {
+        if self.ledger.some_refused {
+            // That a node has room again is found out by asking it, after 30 s at most;
+            // what one that left has wrongly told of others, by the slow walk.
+            return None;
+        }
+        let jobs = self.ledger.promised.difference(&self.ledger.dropped);
+        let mut short = jobs.filter(|id| {
+            let nodes = self.sites.values().map(|site| {
+                let node = site.node.as_ref().expect("all nodes run");
+                job_of(node, site.clocks.now(self.now), id)
+            });
+            let copies: Vec<&Job> = nodes.flatten().collect();
+            let is_live = |job: &&&Job| !job.is_acked() && !job.at_most_once();
+            let live = copies.iter().filter(is_live).count();
+            // Where one is acknowledged the others hear of it.
+            let lives_on = |job: &&Job| job.options.ttl.ms() > self.now + self.ledger.set_ahead;
+            let counts = live > 0 && live == copies.len() && copies.iter().all(lives_on);
+            counts && live < usize::from(copies[0].options.replicate)
+        });
+        let id = short.next()?;
+        Some(format!("{id} in {}", self.what_is_left()))
+    }
+
     /// When everything must have been consumed that is.
     pub fn drain_deadline(&self) -> u64 {
         self.now + self.ledger.set_back + DRAIN_MS + 12 * self.profile.settings.node_timeout_ms

@@ -27,6 +27,8 @@ pub enum Ending {
         next_round: u64,
         round: u64,
     },
+    /// In a replicated world: lost copies are made up for.
+    Mending { deadline: u64 },
     /// In a replicated world: clients consume what there is, everywhere.
     Draining { deadline: u64 },
     /// All is settled, and goes from memory.
@@ -67,12 +69,9 @@ impl World {
                 mut round,
             }) => match self.is_one_cluster() {
                 // What was sent before has arrived by then.
-                Ok(()) if self.profile.replicated => {
-                    self.drain_everywhere()?;
-                    Ending::Draining {
-                        deadline: self.drain_deadline(),
-                    }
-                }
+                Ok(()) if self.profile.replicated => Ending::Mending {
+                    deadline: self.mend_deadline(),
+                },
                 Ok(()) if at >= self.quiet_from() => self.watch()?,
                 Err(why) if at >= deadline => {
                     return Err(format!("the nodes do not become one cluster: {why}"));
@@ -87,6 +86,16 @@ impl World {
                         deadline,
                         next_round,
                         round,
+                    }
+                }
+            },
+            Some(Ending::Mending { deadline }) => match self.short_of_copies() {
+                Some(_) if at < deadline => Ending::Mending { deadline },
+                Some(short) => return Err(format!("copies are not made up for: {short}")),
+                None => {
+                    self.drain_everywhere()?;
+                    Ending::Draining {
+                        deadline: self.drain_deadline(),
                     }
                 }
             },
@@ -124,6 +133,9 @@ impl World {
 
     fn heal(&mut self) -> Result<(), String> {
         self.draining = true;
+        self.sites
+            .values_mut()
+            .for_each(|site| site.is_doomed = false);
         self.net.cuts.clear();
         self.net.mutes.clear();
         self.net.latency = self.net.latency.min(20);
@@ -147,12 +159,13 @@ impl World {
     /// A node has room, and does not leave.
     fn make_at_home(&mut self, node: usize) -> Result<(), String> {
         let site = self.site(node);
-        site.settings.max_memory = 0;
+        let was_limited = std::mem::take(&mut site.settings.max_memory) > 0;
         let settings = site.settings.clone();
         if site.node.is_some() {
             self.call(node, |node, _, _| node.set_settings(settings));
             self.set_leaving(node, false)?;
         }
+        self.ledger.some_refused |= was_limited;
         Ok(())
     }
 

@@ -13,6 +13,8 @@ use disque_core::queue::Pause;
 #[derive(Clone, Copy, Debug)]
 enum Fault {
     Stop(Stop),
+    /// It is killed soon, between saying something and writing it.
+    Unwritten,
     Stall,
     ClockJump,
     Snapshot,
@@ -45,6 +47,7 @@ impl World {
             (4 * stopped, Fault::Stop(Stop::Kill)),
             (4 * stopped, Fault::Stop(Stop::PowerLoss)),
             (2 * stopped, Fault::Stop(Stop::Clean)),
+            (5 * stopped * (1 - alone), Fault::Unwritten),
             (4, Fault::Stall),
             (6, Fault::ClockJump),
             (3, Fault::Snapshot),
@@ -54,6 +57,10 @@ impl World {
         self.trace.line(format!("{:>9}   {fault:?}", ""));
         match fault {
             Fault::Stop(stop) => self.stop(node, stop),
+            Fault::Unwritten => {
+                self.site(node).is_doomed = true;
+                Ok(())
+            }
             Fault::Stall => {
                 let ms = self.random.pick(&[50, 1_000, 20_000]);
                 let ms = self.random.range(1, ms);
@@ -94,6 +101,7 @@ impl World {
 
     /// DISQUE LEAVING.
     pub fn set_leaving(&mut self, node: usize, leaving: bool) -> Result<(), String> {
+        self.ledger.some_refused |= leaving;
         self.call(node, |node, now, fx| node.set_leaving(leaving, now, fx));
         self.conclude(node, true, What::Leaving(leaving))?;
         self.answer(node)

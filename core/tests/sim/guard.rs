@@ -2,7 +2,9 @@
 
 use crate::site::Site;
 use disque_core::cluster::PeerKey;
+use disque_core::job_id::JobId;
 use disque_core::message::{Header, Malformed, Message, Speaker};
+use disque_core::node::inspect::Shown;
 use std::collections::BTreeMap;
 
 /// How the names of queues begin whose pauses are never written down: their
@@ -31,6 +33,8 @@ pub struct Guard {
     pub answered: BTreeMap<[u8; 20], u64>,
     /// Since when it takes those for reachable that it does not answer.
     pub wrong_since: BTreeMap<PeerKey, u64>,
+    /// Jobs that it knows to be settled, though it has nothing of them, and until when.
+    settled: BTreeMap<JobId, u64>,
     /// The changes of the table at the last look.
     changes: Option<u64>,
 }
@@ -43,6 +47,7 @@ impl Guard {
         self.joined.clear();
         self.answered.clear();
         self.wrong_since.clear();
+        self.settled.clear();
         self.changes = None;
     }
 
@@ -90,6 +95,44 @@ impl Site {
             ));
         }
         *newest = connection;
+        Ok(())
+    }
+
+    /// Whether the node has a job, or an acknowledgement of it.
+    pub fn has(&self, at: u64, id: &JobId) -> bool {
+        let node = self.node.as_ref().expect("the node is up");
+        node.show(self.clocks.now(at), id).is_some()
+    }
+
+    /// Whether the node knows that a job is settled.
+    pub fn is_settled(&self, at: u64, id: &JobId) -> bool {
+        let node = self.node.as_ref().expect("the node is up");
+        match node.show(self.clocks.now(at), id) {
+            Some(Shown::Job(view)) => view.job.is_acked(),
+            Some(Shown::DummyAck { .. }) => true,
+            None => self.guard.settled.get(id).is_some_and(|until| at < *until),
+        }
+    }
+
+    /// A frame has told that a job is settled: the node remembers it, from the first
+    /// time that it was told.
+    pub fn note_settled(&mut self, at: u64, id: JobId) {
+        let until = at + self.settings.settled_memory_ms;
+        let known = self.guard.settled.entry(id).or_insert(until);
+        if *known <= at {
+            *known = until;
+        }
+    }
+
+    /// What other nodes say undoes no acknowledgement.
+    pub fn check_still_settled(&self, at: u64, ids: &[JobId]) -> Result<(), String> {
+        let node = self.node.as_ref().expect("the node is up");
+        for id in ids {
+            let shown = node.show(self.clocks.now(at), id);
+            if shown.is_some() && !self.is_settled(at, id) {
+                return Err(format!("a frame makes {id} live, which was acknowledged"));
+            }
+        }
         Ok(())
     }
 

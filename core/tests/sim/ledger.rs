@@ -1,6 +1,7 @@
 //! What clients of a replicated world see and what goes wrong, as a history for
 //! the checker of clusters.
 
+use crate::drain::REPAIR_MS;
 use crate::world::{Event, World};
 use disque_checker::{check, Event as Line, Fault, FaultKind, Limits, Lost, Op, Phase, Served};
 use disque_core::job_id::JobId;
@@ -16,12 +17,19 @@ pub struct Ledger {
     calls: u64,
     /// Every job that was heard of.
     pub ids: BTreeSet<JobId>,
+    /// Those whose producer was told their id.
+    pub promised: BTreeSet<JobId>,
+    /// Whether a node was leaving or short of memory, and refused copies.
+    pub some_refused: bool,
     /// Those that were settled by FASTACK, of which not all nodes may have heard.
     pub dropped: BTreeSet<JobId>,
     /// From then on no node is waited for that did not hear of a FASTACK.
     pub late_from: u64,
     /// How far clocks were set back, in all.
     pub set_back: u64,
+    /// How far they were set ahead, in all: so much sooner may a node that starts
+    /// find that a TTL is over.
+    pub set_ahead: u64,
     /// The fault that lasts while the nodes are not one cluster.
     apart: Option<u64>,
     /// Whether they have been one.
@@ -107,6 +115,7 @@ impl World {
         };
         if self.begin_fault(node, fault).is_some() {
             self.ledger.set_back += jump.min(0).unsigned_abs();
+            self.ledger.set_ahead += jump.max(0).unsigned_abs();
         }
     }
 
@@ -194,9 +203,10 @@ impl World {
             slack: 5,
             spread: 500 + 6 * self.profile.latency,
             settle: 5_000 + 3 * timeout + WATCH_MS,
-            repair: 10_000,
-            // A request and a job wait for the frames before them.
-            stuck: 1_000 + 8 * self.profile.latency,
+            repair: REPAIR_MS,
+            // A request and a job wait for the frames before them. Where others are
+            // served meanwhile, a job goes on to the next node that asks, and on.
+            stuck: 1_000 + 15 * self.profile.latency,
             stuck_after_fault: 2_000 + 3 * timeout,
             stuck_retry_cap: u64::MAX,
             retry_spread: 500,

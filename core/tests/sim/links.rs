@@ -6,7 +6,7 @@
 //! Frames wait for their turn in one connection, never for another one. A
 //! connection that its maker gave up may still bring frames, late or twice.
 
-use crate::net::{Reply, SocketId, Way};
+use crate::net::{Reply, SocketId, Way, LOST};
 use crate::oracle::history::What;
 use crate::world::{Event, World};
 use disque_core::cluster::{Contact, PeerKey};
@@ -97,7 +97,7 @@ impl World {
                 BusAction::Introduce => self.introduce(node),
                 BusAction::Disconnect(key) => {
                     if let Some(link) = self.site(node).links.remove(&key) {
-                        self.give_up(link.socket);
+                        self.give_up(link.socket, LOST);
                     }
                 }
                 BusAction::Send { to, message, gated } => {
@@ -295,6 +295,9 @@ impl World {
                 }
             }
         }
+        if self.dies_unwritten(node)? {
+            return Ok(());
+        }
         self.write(node);
         self.answer(node)?;
         self.arm_link(node, key);
@@ -388,7 +391,7 @@ impl World {
         link.in_flight = 0;
         link.queue.clear();
         let socket = std::mem::take(&mut link.socket);
-        self.give_up(socket);
+        self.give_up(socket, LOST);
     }
 
     /// Ends a connection and makes a new one at once.

@@ -16,8 +16,8 @@
 //! A world is of one of two kinds. In most, each job stays at its node, and each
 //! node is judged alone, strictly. In a *replicated* one jobs have copies, clients
 //! go to any node, and the checker of clusters judges what they saw as a whole.
-//! `DISQUE_SIM_REPLICATED=1000` makes all clusters so, `DISQUE_SIM_SEVERITY=0` to `4`
-//! says what befalls them: see `profile.rs`.
+//! `DISQUE_SIM_REPLICATED=1000` makes all clusters so, `DISQUE_SIM_NODES=5` makes them of
+//! five, and `DISQUE_SIM_SEVERITY=0` to `4` says what befalls them: see `profile.rs`.
 
 mod client;
 mod disk;
@@ -27,6 +27,8 @@ mod fault;
 mod guard;
 mod ledger;
 mod links;
+#[cfg(mutants)]
+mod mutants;
 mod net;
 mod operator;
 mod oracle;
@@ -49,20 +51,25 @@ const DEFAULT_SEEDS: u64 = 2_000;
 /// Runs one seed; the digest of all that happened, or a report.
 fn run(seed: u64) -> Result<u64, String> {
     let mut world = World::new(seed);
-    let result = catch_unwind(AssertUnwindSafe(|| world.run()));
-    let wrong = match result {
-        Ok(Ok(())) => return Ok(world.digest()),
-        Ok(Err(wrong)) => wrong,
-        Err(panic) => match panic.downcast_ref::<String>() {
-            Some(text) => format!("panic: {text}"),
-            None => format!("panic: {:?}", panic.downcast_ref::<&str>()),
-        },
+    let Err(wrong) = run_world(&mut world) else {
+        return Ok(world.digest());
     };
     let events: Vec<&str> = world.trace.recent().collect();
     Err(format!(
         "{}\n\nseed {seed}: {wrong}\nreplay: make sim SEED={seed}",
         events.join("\n")
     ))
+}
+
+/// Runs a world to its end; what did not hold, a panic too.
+fn run_world(world: &mut World) -> Result<(), String> {
+    let result = catch_unwind(AssertUnwindSafe(|| world.run()));
+    result.unwrap_or_else(|panic| {
+        Err(match panic.downcast_ref::<String>() {
+            Some(text) => format!("panic: {text}"),
+            None => format!("panic: {:?}", panic.downcast_ref::<&str>()),
+        })
+    })
 }
 
 /// A number from the environment, under either name.

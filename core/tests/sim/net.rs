@@ -10,6 +10,9 @@ use disque_core::cluster::{Contact, PeerKey};
 use disque_core::message::{encode_header, read_answer, read_frame, Header, Message};
 use std::collections::{BTreeMap, VecDeque};
 
+/// Of a thousand frames under way on a connection that breaks, how many are lost.
+pub const LOST: u64 = 500;
+
 /// A connection of this world. Never used twice.
 pub type SocketId = u64;
 
@@ -175,10 +178,20 @@ impl World {
             return Ok(Reply::Error(text.into()));
         }
         let (header, messages) = read_frame(frame).map_err(|error| error.to_string())?;
-        let mut paused = Vec::new();
+        let at = self.now;
+        let (mut paused, mut about, mut settled) = (Vec::new(), Vec::new(), Vec::new());
         for message in messages {
             let message = message.map_err(|error| error.to_string())?;
             self.trace.message(&message);
+            about.extend(message.job());
+            match message {
+                // A node that has something of the job does not need to remember.
+                Message::SetAck { id, .. } if !self.site(node).has(at, &id) => {
+                    settled.push(id);
+                }
+                Message::DelJob { id } => settled.push(id),
+                _ => {}
+            }
             if let Message::Pause { queue, pause } = message {
                 if queue.starts_with(NEVER_WRITTEN) {
                     return Err("a node was told what its teller never wrote down".into());
@@ -186,15 +199,26 @@ impl World {
                 paused.push((queue_number(queue), pause));
             }
         }
+        about.retain(|id| self.site(node).is_settled(at, id));
         let taken = self.call(node, |node, now, fx| {
             node.handle_frame(now, frame, host, fx)
         });
+        self.site(node).check_still_settled(at, &about)?;
+        if taken.is_ok() && header.to.is_some() {
+            // That of a FASTACK begins where a client says it.
+            settled.retain(|id| !self.ledger.dropped.contains(id));
+            for id in settled {
+                self.site(node).note_settled(at, id);
+            }
+        }
         if let (Ok(answer), Some(_)) = (&taken, header.to) {
-            let at = self.now;
             self.site(node).check_connection(&header)?;
             let (_, words) = read_answer(answer).map_err(|error| error.to_string())?;
             self.site(node).check_words(&header.from.id, words, at)?;
             self.trace.answer(answer);
+        }
+        if self.dies_unwritten(node)? {
+            return Ok(Reply::Reset);
         }
         let slice = self.profile.slice;
         self.call(node, |node, now, fx| node.serve(now, slice, fx));
@@ -246,15 +270,15 @@ impl World {
         Some(id)
     }
 
-    /// A connection is given up by its maker. What was under way is lost, or
-    /// comes late; what has come may come again.
-    pub fn give_up(&mut self, id: SocketId) {
+    /// A connection is given up by its maker. Of a thousand frames under way so many
+    /// are lost, and the others come late; what has come may come again.
+    pub fn give_up(&mut self, id: SocketId, lost: u64) {
         let Some(socket) = self.net.sockets.remove(&id) else {
             return;
         };
         let again = socket.delivered.filter(|_| self.random.chance(100));
         for frame in again.into_iter().chain(socket.there) {
-            if self.random.chance(500) {
+            if self.random.chance(lost) {
                 continue;
             }
             self.net.next_socket += 1;
@@ -274,10 +298,12 @@ impl World {
     /// A process ends: its connections are given up, and others are told.
     pub fn end_connections(&mut self, node: usize) {
         self.site(node).gated.clear();
-        for link in std::mem::take(&mut self.site(node).links).into_values() {
-            self.give_up(link.socket);
-        }
         let silent = self.site(node).is_silent;
+        // The system sends what a process that was killed has said.
+        let lost = if silent { LOST } else { LOST / 5 };
+        for link in std::mem::take(&mut self.site(node).links).into_values() {
+            self.give_up(link.socket, lost);
+        }
         let sockets = self.net.sockets.iter();
         let ids: Vec<_> = sockets
             .filter(|(_, socket)| socket.to == node && socket.accepted.is_some())

@@ -60,11 +60,12 @@ impl World {
         let drastic = u64::from(self.profile.drastic);
         let alone = u64::from(!self.profile.replicated);
         let apart = u64::from(self.profile.severity >= Severity::Apart);
+        let leaves = u64::from(self.profile.leaves);
         let act = self.random.weighted(&[
             (8 * alone, Act::Meet),
             (4 * alone, Act::Broadcast),
             (alone, Act::Unwritten),
-            (3 * (1 - alone), Act::Leave),
+            (3 * leaves * (1 - alone), Act::Leave),
             (3 * drastic, Act::Forget),
             (drastic, Act::Reset),
             (drastic, Act::Replace),
@@ -163,7 +164,10 @@ impl World {
 
     fn outage(&mut self) -> u64 {
         let timeout = self.profile.settings.node_timeout_ms;
-        let most = self.random.pick(&[100, timeout, 4 * timeout]);
+        let longest = if self.profile.replicated { 8 } else { 4 };
+        let most = self
+            .random
+            .pick(&[100, timeout, 4 * timeout, longest * timeout]);
         self.random.range(1, most)
     }
 

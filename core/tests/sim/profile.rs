@@ -42,6 +42,12 @@ pub struct Profile {
     pub replicated: bool,
     /// What may befall the nodes of a replicated world.
     pub severity: Severity,
+    /// Whether nodes of a replicated world leave now and then.
+    pub leaves: bool,
+    /// Of a thousand consumers, how many tell another node that they are done.
+    pub strays: u64,
+    /// Of a thousand consumers, how many are done just when the job falls due again.
+    pub late: u64,
 }
 
 /// How bad the worst is that befalls nodes; each includes the ones before it.
@@ -59,6 +65,7 @@ pub enum Severity {
     Older,
 }
 
+/// By their numbers: `DISQUE_SIM_SEVERITY` names one for all replicated worlds.
 const SEVERITIES: [Severity; 5] = [
     Severity::Calm,
     Severity::Apart,
@@ -67,10 +74,6 @@ const SEVERITIES: [Severity; 5] = [
     Severity::Older,
 ];
 
-/// The worst in replicated worlds. `DISQUE_SIM_SEVERITY`, 0 to 4, names another one
-/// for all of them.
-const WORST: Severity = Severity::Older;
-
 /// Of a thousand clusters, how many are replicated. `DISQUE_SIM_REPLICATED` names
 /// another number.
 const REPLICATED: u64 = 500;
@@ -78,6 +81,7 @@ const REPLICATED: u64 = 500;
 impl Profile {
     pub fn new(random: &mut Random) -> Profile {
         let nodes = random.pick(&[1, 2, 3, 3, 5]);
+        let nodes = crate::number(["DISQUE_SIM_NODES"; 2]).map_or(nodes, |named| named as usize);
         let memory_limited = random.chance(150);
         let settings = Settings {
             max_memory: if memory_limited {
@@ -89,7 +93,8 @@ impl Profile {
             deliver_after_crash: random.chance(150),
             node_timeout_ms: random.pick(&[500, 2_000, 5_000]),
             announce_port: PORT,
-            sweep_ms: 10_000,
+            sweep_ms: random.pick(&[10_000, 600_000, 600_000]),
+            settled_memory_ms: random.pick(&[5_000, 60_000]),
             federation: false,
             // These runs are about single nodes: each job stays where it was added.
             default_replicate: if nodes == 1 { 3 } else { 1 },
@@ -123,6 +128,9 @@ impl Profile {
             vanishing: random.pick(&[0, 30, 200]),
             replicated,
             severity: Severity::Older,
+            leaves: random.chance(400),
+            strays: random.pick(&[50, 50, 500]),
+            late: random.pick(&[0, 100, 500]),
         };
         if nodes > 1 && !replicated {
             // A node without room would have others keep its jobs.
@@ -139,8 +147,15 @@ impl Profile {
     /// Restricts a run to what is promised of the whole cluster.
     fn replicate(&mut self, random: &mut Random) {
         self.policy = self.any_policy(random);
+        self.operator_pace = (self.operator_pace / random.pick(&[1, 4])).max(1);
+        if self.severity >= Severity::Stopped {
+            self.fault_pace = self.fault_pace.min(self.end / 4);
+        }
         if self.severity == Severity::Calm {
             self.fault_pace = u64::MAX;
+            if !self.leaves {
+                self.operator_pace = u64::MAX;
+            }
         }
         self.settings.deliver_after_crash = false;
         self.drastic = false;
@@ -180,10 +195,17 @@ impl Profile {
 }
 
 fn any_severity(random: &mut Random) -> Severity {
+    let one = random.weighted(&[
+        (1, Severity::Calm),
+        (1, Severity::Apart),
+        (2, Severity::Stopped),
+        (2, Severity::Wiped),
+        (3, Severity::Older),
+    ]);
     let named = crate::number(["DISQUE_SIM_SEVERITY"; 2]);
-    let most = SEVERITIES.iter().position(|one| *one == WORST).unwrap_or(0);
-    let one = named.unwrap_or_else(|| random.range(0, most as u64));
-    SEVERITIES[(one as usize).min(SEVERITIES.len() - 1)]
+    named.map_or(one, |named| {
+        SEVERITIES[(named as usize).min(SEVERITIES.len() - 1)]
+    })
 }
 
 fn replicated() -> u64 {

@@ -112,6 +112,8 @@ pub struct Site {
     pub refuses_until: u64,
     /// The machine itself is down: nobody answers for it.
     pub is_silent: bool,
+    /// The process is killed soon, between saying something and writing it.
+    pub is_doomed: bool,
     pub guard: Guard,
     /// The machine has not run before.
     pub is_new: bool,
@@ -168,6 +170,7 @@ impl Site {
             gated: Vec::new(),
             refuses_until: 0,
             is_silent: false,
+            is_doomed: false,
             guard: Guard::default(),
             is_new: true,
             is_promoted: false,
@@ -238,6 +241,7 @@ impl Site {
         self.speaker = node.speaker();
         self.connections = 0;
         self.is_silent = false;
+        self.is_doomed = false;
         self.node = Some(node);
         self.saved = None;
         self.save_nodes();

@@ -67,7 +67,11 @@ impl World {
 
     fn produce(&mut self, client: usize) -> Result<(), String> {
         let node = self.clients[client].node;
-        let queue = self.random.range(0, self.profile.queues as u64 - 1) as usize;
+        let last = self.profile.queues - 1;
+        let queue = match self.random.chance(400) {
+            true => last,
+            false => self.random.range(0, last as u64 - 1) as usize,
+        };
         let (name, random) = (queue_name(queue), &mut self.random);
         let retry = random.pick(&[0, 200, 1_000, 3_000, 3_000, 20_000]);
         let replicate = match retry {
@@ -114,11 +118,18 @@ impl World {
             max_len: None,
         };
         let added = self.call(node, |node, now, fx| node.add_job(now, &add, true, fx));
+        if let Ok(Added::Done(id) | Added::Waits { id, .. }) = added {
+            self.ledger.ids.insert(id);
+        }
+        if self.dies_unwritten(node)? {
+            let line = self.line(node, call, Phase::Info, Op::Add);
+            self.note(line.error("the connection is gone"));
+            return Ok(());
+        }
         match added {
             Ok(Added::Done(id)) => self.note_added(node, call, id),
-            Ok(Added::Waits { id, waiter }) => {
-                self.ledger.ids.insert(id);
-                self.wait_for(node, waiter, call, Some(client), Op::Add);
+            Ok(Added::Waits { waiter, .. }) => {
+                self.wait_for(node, waiter, call, Some(client), Op::Add)
             }
             Err(error) => self.note_refused(node, call, &error, false),
         }
@@ -126,7 +137,7 @@ impl World {
     }
 
     fn note_added(&mut self, node: usize, call: u64, id: JobId) {
-        self.ledger.ids.insert(id);
+        self.ledger.promised.insert(id);
         let line = self.line(node, call, Phase::Ok, Op::Add);
         self.note(line.job(id.to_string()));
     }
@@ -162,7 +173,8 @@ impl World {
     }
 
     fn ask(&mut self, client: usize) -> Result<(), String> {
-        let queue = self.random.range(0, self.profile.queues as u64 - 1) as usize;
+        // Nobody reads the last queue before the end: its jobs live through all.
+        let queue = self.random.range(0, self.profile.queues as u64 - 2) as usize;
         let node = self.clients[client].node;
         let name = queue_name(queue);
         let get = GetJob {
@@ -268,24 +280,34 @@ impl World {
     /// A consumer works on a job.
     fn take_up(&mut self, node: usize, job: &Delivery) {
         let retry = self.retry_of(node, &job.id);
-        let hold = self.random.range(0, 3 * retry.max(500));
         let settle = deed_of(job.queue);
-        let elsewhere = self.other_site(node);
+        let node = match self.random.chance(self.profile.strays) {
+            true => self.other_site(node),
+            false => node,
+        };
         let deed = self.random.weighted(&[
-            (80, Some((node, settle))),
-            (5, Some((elsewhere, settle))),
-            (5, Some((node, Deed::Nack))),
-            (5, Some((node, Deed::Work))),
+            (85, Some(settle)),
+            (5, Some(Deed::Nack)),
+            (5, Some(Deed::Work)),
             (5, None),
         ]);
-        if let Some((node, deed)) = deed {
-            // Most work is done within RETRY, or nothing would be settled in time.
-            let hold = if self.random.chance(600) {
-                hold / 4
-            } else {
-                hold
-            };
+        if let Some(deed) = deed {
+            let hold = self.hold(retry);
             self.schedule(node, hold, Event::Deed(job.id, deed));
+        }
+    }
+
+    /// How long a consumer works on a job with this RETRY.
+    fn hold(&mut self, retry: u64) -> u64 {
+        let any = self.random.range(0, 3 * retry.max(500));
+        if self.random.chance(self.profile.late) {
+            // What it says crosses what nodes tell each other.
+            return retry + self.random.range(0, 500 + 2 * self.profile.latency);
+        }
+        // Most work is done within RETRY, or nothing would be settled in time.
+        match self.random.chance(600) {
+            true => any / 4,
+            false => any,
         }
     }
 
@@ -314,7 +336,8 @@ impl World {
         let line = self.line(node, call, Phase::Invoke, op);
         self.note(line.job(id.to_string()));
         if self.random.chance(10) {
-            return self.note_unanswered(node, call, op, id);
+            self.note_unanswered(node, call, op, id);
+            return Ok(());
         }
         let count = self.call(node, |node, now, fx| match deed {
             Deed::Ack => Ok(node.ack_jobs(now, &[id], fx)),
@@ -322,8 +345,9 @@ impl World {
             Deed::Nack => Ok(node.requeue_jobs(now, &[id], Counter::Nack, fx)),
             Deed::Work => node.working(now, Some(&id), fx).map(|_| 1),
         });
-        if self.random.chance(10) {
-            self.note_unanswered(node, call, op, id)?;
+        let dies = self.dies_unwritten(node)?;
+        if dies || self.random.chance(10) {
+            self.note_unanswered(node, call, op, id);
         } else {
             let phase = if count.is_ok() {
                 Phase::Ok
@@ -342,14 +366,21 @@ impl World {
             let later = self.random.range(1, 3_000);
             self.schedule(node, later, Event::Deed(id, Deed::Ack));
         }
-        self.over(node)
+        match dies {
+            true => Ok(()),
+            false => self.over(node),
+        }
     }
 
     /// The connection breaks under a command, before or after it took effect.
-    fn note_unanswered(&mut self, node: usize, call: u64, op: Op, id: JobId) -> Result<(), String> {
+    fn note_unanswered(&mut self, node: usize, call: u64, op: Op, id: JobId) {
         let line = self.line(node, call, Phase::Info, op).job(id.to_string());
         self.note(line.error("the connection is gone"));
-        Ok(())
+        if op == Op::Ack {
+            // Whoever wants to be sure says it again.
+            let other = self.other_site(node);
+            self.schedule(other, TRY_AGAIN, Event::Deed(id, Deed::Ack));
+        }
     }
 
     /// A client that waits is gone.

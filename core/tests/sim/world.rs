@@ -17,7 +17,7 @@ use crate::trace::Trace;
 use crate::workers::Deed;
 use disque_core::clock::Now;
 use disque_core::cluster::PeerKey;
-use disque_core::effects::Effects;
+use disque_core::effects::{BusAction, Effects};
 use disque_core::job_id::{IdGenerator, JobId};
 use disque_core::node::get::Receipt;
 use disque_core::node::Node;
@@ -162,6 +162,14 @@ impl World {
             done: false,
             heap: BinaryHeap::new(),
             sequence: 0,
+        }
+    }
+
+    /// Makes nodes of it that break a rule.
+    #[cfg(mutants)]
+    pub fn breed(&mut self, mutant: disque_core::mutants::Mutant) {
+        for site in self.sites.values_mut() {
+            site.settings.mutant = Some(mutant);
         }
     }
 
@@ -364,6 +372,30 @@ impl World {
         Ok(())
     }
 
+    /// A process that is to die does so once it has said something that is not written
+    /// yet: what was not gated has left, and nothing else.
+    pub fn dies_unwritten(&mut self, node: usize) -> Result<bool, String> {
+        let slice = self.profile.slice;
+        if !self.site(node).is_doomed {
+            return Ok(false);
+        }
+        self.call(node, |node, now, fx| node.serve(now, slice, fx));
+        let leaves = |action: &BusAction| matches!(action, BusAction::Send { gated: false, .. });
+        let site = self.site(node);
+        let says_more = !site.fx.records.is_empty() && site.fx.bus.iter().any(leaves);
+        if !says_more || self.random.chance(500) {
+            return Ok(false);
+        }
+        let site = self.site(node);
+        site.is_doomed = false;
+        site.fx.records.clear();
+        self.carry_out(node)?;
+        self.trace
+            .line(format!("{:>9}   node {node} dies before it writes", ""));
+        self.stop(node, Stop::Kill)?;
+        Ok(true)
+    }
+
     fn wake(&mut self, node: usize) -> Result<(), String> {
         let at = self.now;
         let site = self.site(node);
@@ -373,6 +405,9 @@ impl World {
         site.armed = None;
         let slice = self.profile.slice;
         self.call(node, |node, now, fx| node.run_due(now, slice, fx));
+        if self.dies_unwritten(node)? {
+            return Ok(());
+        }
         self.write(node);
         self.answer(node)
     }
@@ -483,7 +518,8 @@ impl World {
         if stop == Stop::Promoted && !std::mem::replace(&mut self.moved, true) {
             self.move_site(node);
         }
-        let down = self.random.range(1, 5_000);
+        let longest = self.random.pick(&[1_000, 5_000, 15_000]);
+        let down = self.random.range(1, longest);
         self.schedule(node, down, Event::Restart);
         self.tell(node, What::Crashed { kept })
     }

@@ -9,13 +9,14 @@
 use crate::clock::{Now, NEVER};
 use crate::cluster::PeerKey;
 use crate::copies::Duty;
-use crate::effects::{Answer, Effects};
+use crate::effects::{Answer, Effects, Gate};
 use crate::error::Error;
 use crate::holders::Holder;
 use crate::job::State;
 use crate::job_id::JobId;
 use crate::memory::Pressure;
-use crate::message::{encode_message, Claim, CopyImage, Message};
+use crate::message::{Claim, CopyImage, Message};
+use crate::mutants::Mutant;
 use crate::node::replication::{Arrival, Refusal, Talk};
 use crate::node::Node;
 use crate::record::Record;
@@ -67,12 +68,16 @@ impl Node {
         let mut image = self.copy_image(key, &list, now);
         image.body = image.body.filter(|_| !holds);
         let serial = self.federation.given + 1;
-        let message = encode_message(&Message::YourJob {
+        let message = Message::YourJob {
             serial,
             copy: image,
-        });
+        };
+        let gate = match self.is_mutant(Mutant::HandOverBeforeFlush) {
+            true => Gate::Open,
+            false => Gate::Written,
+        };
+        fx.send_to([to], &message, gate);
         self.federation.given = serial;
-        fx.send_gated(to, message);
         self.stats.handed_over += 1;
         true
     }
@@ -196,7 +201,9 @@ impl Node {
         let copies_key = self.copies_of(key)?;
         let expected = self.copies[copies_key].handed == Some(talk.from);
         if self.jobs[key].at_most_once() {
-            if expected {
+            if expected && self.is_mutant(Mutant::AtMostOnceKept) {
+                self.take_back_moved(key, talk.now, talk.fx);
+            } else if expected {
                 self.answer_adder(key, Answer::Added, talk.fx);
                 self.remove_recorded(key, talk.now, talk.fx);
             }

@@ -10,6 +10,7 @@ use crate::holders::{Holder, HolderSet, Pairs};
 use crate::job::State;
 use crate::job_id::JobId;
 use crate::message::{Claim, Message};
+use crate::mutants::Mutant;
 use crate::node::Node;
 use smallvec::SmallVec;
 
@@ -66,7 +67,8 @@ impl Node {
             return true;
         }
         let elsewhere = copies.responsible.filter(|_| !own);
-        if elsewhere.is_some_and(|holder| self.reach(holder, now).is_some()) {
+        let unnoticed = self.is_mutant(Mutant::DeathUnnoticed);
+        if elsewhere.is_some_and(|holder| unnoticed || self.reach(holder, now).is_some()) {
             let later = self.retry_deadline(key, now);
             self.move_job(key, State::Active, later);
             return false;
@@ -220,7 +222,8 @@ impl Node {
     /// can have queued the job, or two would be let go at once.
     fn step_back(&mut self, key: u32, now: Now) {
         let job = &self.jobs[key];
-        if job.state != State::Active || job.at_most_once() {
+        let stays = job.at_most_once() || self.is_mutant(Mutant::NoTieBreak);
+        if job.state != State::Active || stays {
             return;
         }
         let at = match self.copies[job.copies].asking.take() {
@@ -240,7 +243,7 @@ impl Node {
         if let Some(asking) = &copies.asking {
             // Both ask: always the same one of the two goes first.
             let rank = |holder| self.holders.pair(holder).rank(&job.id);
-            let first = rank(self.own) > rank(talk.from);
+            let first = rank(self.own) > rank(talk.from) && !self.is_mutant(Mutant::NoTieBreak);
             return first.then(|| asking.due.saturating_sub(now.mono_ms) + ASK_AGAIN_MS);
         }
         let ahead = job.requeue_at > now.mono_ms;
@@ -296,6 +299,10 @@ impl Node {
         let Some(key) = self.live(id) else {
             return Ok(());
         };
+        if self.is_mutant(Mutant::PostponeIgnored) {
+            self.answered(key, talk.from, talk.now);
+            return Ok(());
+        }
         self.believe(key, claim, talk)?;
         let copies_key = self.copies_of(key)?;
         if self.copies[copies_key].asking.take().is_some() {

@@ -11,6 +11,7 @@ use crate::job::State;
 use crate::job_id::JobId;
 use crate::memory::Pressure;
 use crate::message::Message;
+use crate::mutants::Mutant;
 use crate::node::Node;
 use crate::record::Record;
 use rand::RngCore;
@@ -42,10 +43,17 @@ impl Node {
             self.forget_settled(key, now, fx);
             return;
         }
-        let id = self.jobs[key].id;
         self.become_acked(key, now);
-        fx.records.push(&Record::Acked { id });
+        self.record_acked(key, fx);
         self.collect(key, now, fx);
+    }
+
+    /// Writes down that a job is acknowledged.
+    fn record_acked(&self, key: u32, fx: &mut Effects) {
+        if !self.is_mutant(Mutant::AckNotPersisted) {
+            let id = self.jobs[key].id;
+            fx.records.push(&Record::Acked { id });
+        }
     }
 
     /// Turns a live job into an acknowledged one: its body goes, its possible
@@ -78,12 +86,15 @@ impl Node {
     /// Drops a job that is settled, and remembers that it was.
     fn forget_settled(&mut self, key: u32, now: Now, fx: &mut Effects) {
         let id = self.jobs[key].id;
-        self.remove_recorded(key, now, fx);
+        match self.is_mutant(Mutant::AckNotPersisted) {
+            true => self.remove_job(key, now),
+            false => self.remove_recorded(key, now, fx),
+        }
         self.remember_settled(id, now);
     }
 
     pub(in crate::node) fn remember_settled(&mut self, id: JobId, now: Now) {
-        if !self.cluster.is_alone() {
+        if !self.cluster.is_alone() && !self.is_mutant(Mutant::LateCopyKept) {
             let until = now.after(self.settings.settled_memory_ms);
             self.settled
                 .remember(id, until, self.settings.settled_memory_max);
@@ -94,7 +105,7 @@ impl Node {
     pub(super) fn collect(&mut self, key: u32, now: Now, fx: &mut Effects) {
         let copies_key = self.jobs[key].copies;
         self.drop_gone(key, now);
-        if self.copies[copies_key].holders.is_complete() {
+        if self.copies[copies_key].holders.is_complete() || self.miscounts(key) {
             self.end_collection(key, now, fx);
             return;
         }
@@ -113,6 +124,13 @@ impl Node {
         copies.tries = copies.tries.saturating_add(1);
         self.copies
             .schedule(copies_key, Duty::Collect, now.after(wait));
+    }
+
+    /// When [`Mutant::CollectionCountsNonHolders`] has enough.
+    fn miscounts(&self, key: u32) -> bool {
+        let (job, copies) = (&self.jobs[key], &self.copies[self.jobs[key].copies]);
+        self.is_mutant(Mutant::CollectionCountsNonHolders)
+            && copies.holders.confirmed_len() >= usize::from(job.options.replicate)
     }
 
     /// A holder that is gone cannot confirm. It may have handed the job on, so all
@@ -165,7 +183,7 @@ impl Node {
         if !was_acked {
             self.answer_adder(key, Answer::Added, talk.fx);
             self.become_acked(key, talk.now);
-            talk.fx.records.push(&Record::Acked { id: *id });
+            self.record_acked(key, talk.fx);
         }
         if grown || !was_acked {
             self.record_holders(key, talk.fx);

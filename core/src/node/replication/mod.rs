@@ -40,6 +40,7 @@ use crate::holders::{Holder, HolderSet, PairList, Pairs, TooManyHolders};
 use crate::job::{Job, State};
 use crate::job_id::JobId;
 use crate::message::{append_message, encode_message, Claim, Message};
+use crate::mutants::Mutant;
 use crate::record::{CopiesImage, Record};
 use smallvec::SmallVec;
 
@@ -303,6 +304,9 @@ impl Node {
                 return Ok(());
             }
         }
+        if self.is_mutant(Mutant::AckedJobTaken) {
+            self.forget_ack_of(&message, talk.now);
+        }
         // What follows is about live jobs.
         if let Some(id) = message.job() {
             if self.answer_settled(id, message.speaker_holds_it(), talk) {
@@ -348,6 +352,17 @@ impl Node {
             Message::Queued { .. } => self.take_queued(&message, talk),
             Message::Working { .. } => self.take_working(&message, talk),
             _ => Err("that is no message about a job".into()),
+        }
+    }
+
+    /// What [`Mutant::AckedJobTaken`] does with a job that is given.
+    fn forget_ack_of(&mut self, message: &Message<'_>, now: Now) {
+        let Message::YourJob { copy, .. } = message else {
+            return;
+        };
+        let key = self.jobs.find(&copy.id);
+        if let Some(key) = key.filter(|key| self.jobs[*key].is_acked()) {
+            self.remove_job(key, now);
         }
     }
 

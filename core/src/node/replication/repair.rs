@@ -8,6 +8,7 @@ use crate::effects::{Effects, Gate};
 use crate::holders::{Holder, Pairs};
 use crate::job_id::JobId;
 use crate::message::Message;
+use crate::mutants::Mutant;
 use crate::node::Node;
 
 /// Another node makes up for lost copies when nothing was heard for this long of
@@ -82,7 +83,8 @@ impl Node {
             self.check_copies(key, now, fx);
             return;
         }
-        let acts = self.leaving || self.repairs_first(key, now) || silent;
+        let idle = self.is_mutant(Mutant::OnlyOriginRepairs) && !self.has_made(key);
+        let acts = !idle && (self.leaving || self.repairs_first(key, now) || silent);
         let copies = &mut self.copies[copies_key];
         let wait = if acts {
             copies.tries = copies.tries.saturating_add(1);
@@ -95,6 +97,11 @@ impl Node {
         if acts {
             self.add_copies(key, now, fx);
         }
+    }
+
+    /// Whether a job was added at this node.
+    fn has_made(&self, key: u32) -> bool {
+        self.jobs[key].id.to_bytes()[..4] == self.identity.id[..4]
     }
 
     /// Whether it is this node that makes up for lost copies: of the holders that

@@ -14,6 +14,7 @@ use crate::holders::{Pair, Pairs};
 use crate::job::State;
 use crate::job_id::JobId;
 use crate::message::{Bump, Claim, Message};
+use crate::mutants::Mutant;
 use crate::node::requeue::Counter;
 use crate::node::Node;
 use std::cmp::Ordering;
@@ -27,7 +28,11 @@ impl Node {
         };
         let own = copies.responsible.map(|holder| self.holders.pair(holder));
         let theirs = claim.responsible;
-        claim.turn.cmp(&copies.turn).then_with(|| {
+        let turns = claim.turn.cmp(&copies.turn);
+        if turns == Ordering::Equal && self.is_mutant(Mutant::NoTieBreak) {
+            return Ordering::Less;
+        }
+        turns.then_with(|| {
             let rank = |pair: &Pair| pair.rank(&job.id);
             theirs.as_ref().map(rank).cmp(&own.as_ref().map(rank))
         })

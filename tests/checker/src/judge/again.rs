@@ -112,6 +112,8 @@ impl Judge<'_> {
         used: &mut BTreeSet<usize>,
     ) -> Option<Cause> {
         let (faults, limits) = (self.faults, self.limits);
+        // The delivery before may come from a node that had not heard of it yet.
+        let heard = limits.slack.max(limits.spread);
         let mut called = |op: Op| {
             let mut commands = job.commands.iter().enumerate();
             commands.any(|(index, command)| {
@@ -119,7 +121,7 @@ impl Judge<'_> {
                 command.op == op
                     && effect
                     && command.from <= delivery.t
-                    && command.to.saturating_add(limits.slack) >= before.t
+                    && command.to.saturating_add(heard) >= before.t
                     && used.insert(index)
             })
         };

@@ -4,11 +4,11 @@ mod again;
 mod losses;
 mod stuck;
 
-use crate::event::Left;
+use crate::event::{Left, Lost};
 use crate::faults::Faults;
 use crate::jobs::{Job, Outcome, Record};
 use crate::limits::Limits;
-use crate::report::{Class, Report};
+use crate::report::{Cause, Class, Report};
 
 /// Everything that a judgement rests on.
 pub struct Judge<'a> {
@@ -54,8 +54,26 @@ impl Judge<'_> {
         summary.settled += u64::from(job.may_be_settled());
     }
 
+    /// Whether the node that took a job in and then refused it may have lost the
+    /// second with the end of its data, and not the first.
+    fn refusal_was_lost(&self, job: &Job, by: u64) -> bool {
+        let slack = self.limits.slack;
+        let mut losses = self.faults.losses(job.to.saturating_sub(slack));
+        losses.any(|loss| {
+            let Lost::Since(since) = loss.lost else {
+                return false;
+            };
+            loss.from <= by && loss.node == job.node && since <= job.to.saturating_add(slack)
+        })
+    }
+
     fn judge_refused(&mut self, job: &Job) {
-        if let Some(first) = job.deliveries.first() {
+        let Some(first) = job.deliveries.first() else {
+            return;
+        };
+        if self.refusal_was_lost(job, first.t) {
+            *self.report.summary.again.entry(Cause::Loss).or_default() += 1;
+        } else {
             let text = format!("{} was refused, and delivered", job.name());
             self.report.violate(Class::Phantom, first.t, text);
         }

@@ -71,6 +71,23 @@ fn a_nack_explains_one_delivery() {
 }
 
 #[test]
+fn a_nack_may_cross_a_delivery() {
+    for (nack_at, crosses) in [(RETRY + 10 - 100, true), (RETRY + 10 - 800, false)] {
+        let mut story = Story::new();
+        let job = story.at(0).add("a");
+        story.at(10).deliver("a", &job);
+        story.at(nack_at).ok(Op::Nack, "b", &job);
+        // The node that falls due has not heard of it.
+        story.at(RETRY + 10).deliver("a", &job);
+        story.at(RETRY + 300).deliver("b", &job);
+        match crosses {
+            true => drop(story.sound()),
+            false => drop(story.broken(Class::Duplicated)),
+        }
+    }
+}
+
+#[test]
 fn a_nack_that_counted_nothing_explains_nothing() {
     let mut story = Story::new();
     let job = story.at(0).add("a");

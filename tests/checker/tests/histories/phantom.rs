@@ -2,7 +2,7 @@
 
 use crate::story::Story;
 use crate::LATER;
-use disque_checker::{Class, Phase};
+use disque_checker::{Class, Lost, Phase};
 
 #[test]
 fn what_was_never_added_does_not_come() {
@@ -59,4 +59,20 @@ fn what_was_given_up_does_not_come_for_ever() {
         .at(LATER)
         .deliver("b", &job)
         .broken(Class::Resurrected);
+}
+
+#[test]
+fn a_refusal_may_be_lost_with_the_end_of_the_data() {
+    for (node, since, may_come) in [("a", 0, true), ("a", 500, false), ("b", 0, false)] {
+        let mut story = Story::new();
+        let job = story
+            .at(10)
+            .add_ending("a", Phase::Fail, "OOM Memory is full");
+        story.at(900).kill(node, Lost::Since(since)).at(1_000).end();
+        story.at(2_000).deliver("a", &job);
+        match may_come {
+            true => drop(story.sound()),
+            false => drop(story.broken(Class::Phantom)),
+        }
+    }
 }
