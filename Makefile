@@ -61,6 +61,10 @@ sim: ## Simulate clusters: SEEDS=n many, or SEED=n that one again
 mutants: ## Show that the simulation finds out nodes that break a rule
 	@ci/mutants.sh
 
+.PHONY: faults
+faults: ## Do everything to real servers that can befall them: SECONDS=60, SEED=n
+	@ci/faults.sh
+
 .PHONY: fuzz
 fuzz: ## Fuzz each target for SECONDS_EACH=30; needs nightly and cargo-fuzz
 	@ci/fuzz.sh

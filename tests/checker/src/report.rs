@@ -111,6 +111,8 @@ pub struct Summary {
     pub drained: bool,
     /// The longest wait of a client beside a job while nothing was wrong, in ms.
     pub longest_wait: u64,
+    /// The same after something was wrong, counted from when it was over, in ms.
+    pub worst_recovery: u64,
 }
 
 impl Report {

@@ -30,4 +30,4 @@ pub use poll::{eventually, wait_for};
 pub use proxy::Proxy;
 pub use reply::Reply;
 pub use resp::Value;
-pub use server::{module_path, Server};
+pub use server::{module_path, Door, Server};

@@ -31,6 +31,17 @@ pub struct Server {
     _share: Option<MachineShare>,
 }
 
+/// The way to a server that a test has started.
+#[derive(Clone, Copy, Debug)]
+pub struct Door(u16);
+
+impl Door {
+    /// A new connection, if the server takes one.
+    pub fn open(self) -> std::io::Result<Client> {
+        Client::connect(self.0)
+    }
+}
+
 /// The module under test: `DISQUE_MODULE`, else the library beside the running test.
 pub fn module_path() -> PathBuf {
     const NAME: &str = "libdisque.so";
@@ -234,8 +245,43 @@ impl Server {
         client
     }
 
+    /// The way to this server for another thread, also while it is down.
+    pub fn door(&self) -> Door {
+        Door(self.port.number)
+    }
+
     pub fn port(&self) -> u16 {
         self.port.number
+    }
+
+    pub fn is_running(&self) -> bool {
+        self.child.is_some()
+    }
+
+    /// Removes all that a stopped server has written, but its log.
+    pub fn wipe(&mut self) {
+        assert!(self.child.is_none(), "the server runs");
+        let entries = fs::read_dir(&self.directory).expect("the server's directory");
+        for entry in entries.map(|entry| entry.expect("an entry")) {
+            let path = entry.path();
+            if path == self.log_path() {
+                continue;
+            }
+            let removed = match path.is_dir() {
+                true => fs::remove_dir_all(&path),
+                false => fs::remove_file(&path),
+            };
+            removed.unwrap_or_else(|e| panic!("cannot remove {}: {e}", path.display()));
+        }
+    }
+
+    /// The file that an append only file grows by.
+    pub fn growing_file(&self) -> Option<PathBuf> {
+        let entries = fs::read_dir(self.directory.join("appendonlydir")).ok()?;
+        let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+        paths
+            .filter(|path| path.to_string_lossy().contains(".incr."))
+            .max()
     }
 
     /// Redis' `dir`.

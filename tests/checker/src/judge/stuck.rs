@@ -87,10 +87,12 @@ impl Judge<'_> {
         let Some((from, to)) = longest else {
             return;
         };
-        if !disturbed {
-            let summary = &mut self.report.summary;
-            summary.longest_wait = summary.longest_wait.max(to - from);
-        }
+        let summary = &mut self.report.summary;
+        let worst = match disturbed {
+            false => &mut summary.longest_wait,
+            true => &mut summary.worst_recovery,
+        };
+        *worst = (*worst).max(to - from);
         if to - from > bound.saturating_add(limits.slack) {
             let text = format!(
                 "{}, added {}-{} at {} with {:?}, lay at node {node} from {} on, and a client \

@@ -1,0 +1,76 @@
+//! What all threads of a run write down, by one clock.
+
+use disque_checker::{Event, Fault, FaultKind, Lost, Op, Phase};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+/// The history of a run.
+pub struct History {
+    start: Instant,
+    calls: AtomicU64,
+    events: Mutex<Vec<Event>>,
+}
+
+impl History {
+    pub fn new() -> History {
+        History {
+            start: Instant::now(),
+            calls: AtomicU64::new(1),
+            events: Mutex::default(),
+        }
+    }
+
+    /// Milliseconds since the beginning.
+    pub fn now(&self) -> u64 {
+        self.start.elapsed().as_millis() as u64
+    }
+
+    /// A number for a call.
+    pub fn call(&self) -> u64 {
+        self.calls.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// An event that happens now.
+    pub fn event(&self, call: u64, phase: Phase, op: Op, node: usize) -> Event {
+        Event::new(self.now(), call, phase, op).at(name(node))
+    }
+
+    /// Writes an event down.
+    pub fn note(&self, event: Event) {
+        self.lock().push(event);
+    }
+
+    /// Something goes wrong with a node, from a time on.
+    pub fn begin_fault(&self, since: u64, node: usize, kind: FaultKind, lost: Lost) -> u64 {
+        let call = self.call();
+        let mut event = Event::new(since, call, Phase::Invoke, Op::Fault).at(name(node));
+        event.fault = Some(Fault {
+            kind,
+            to: None,
+            lost,
+            jump: None,
+        });
+        self.note(event);
+        call
+    }
+
+    /// It is over.
+    pub fn end_fault(&self, call: u64) {
+        self.note(Event::new(self.now(), call, Phase::Ok, Op::Fault));
+    }
+
+    /// All of it, so far.
+    pub fn events(&self) -> Vec<Event> {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Event>> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How a node is called.
+pub fn name(node: usize) -> String {
+    format!("n{node}")
+}

@@ -1,0 +1,105 @@
+//! What happened, in numbers.
+
+use crate::injectors::Act;
+use disque_checker::{Cause, Class, Report, Summary};
+use disque_testing::Persistence;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// What came of one run.
+#[derive(Clone, Default)]
+pub struct Outcome {
+    summary: Summary,
+    broken: BTreeMap<Class, u64>,
+    acts: Vec<Act>,
+    about: String,
+}
+
+impl Outcome {
+    pub fn new(report: &Report, acts: Vec<Act>, nodes: usize, written: Persistence) -> Outcome {
+        let mut broken = BTreeMap::new();
+        for violation in &report.violations {
+            *broken.entry(violation.class).or_default() += 1;
+        }
+        Outcome {
+            summary: report.summary.clone(),
+            broken,
+            acts,
+            about: format!("{nodes} nodes, {written:?}"),
+        }
+    }
+
+    /// In one line.
+    pub fn line(&self) -> String {
+        let (summary, broken) = (&self.summary, self.broken.values().sum::<u64>());
+        format!(
+            "{}, {} added, {} delivered, {} broken promises, {:?}",
+            self.about, summary.added, summary.delivered, broken, self.acts
+        )
+    }
+}
+
+/// What came of all runs.
+#[derive(Default)]
+pub struct Table {
+    runs: u64,
+    added: u64,
+    refused: u64,
+    unknown: u64,
+    delivered: u64,
+    again: BTreeMap<Cause, u64>,
+    broken: BTreeMap<Class, u64>,
+    acts: BTreeMap<Act, u64>,
+    worst_recovery: u64,
+}
+
+impl Table {
+    pub fn add(&mut self, outcome: Outcome) {
+        let summary = outcome.summary;
+        self.runs += 1;
+        self.added += summary.added;
+        self.refused += summary.refused;
+        self.unknown += summary.unknown;
+        self.delivered += summary.delivered;
+        self.worst_recovery = self.worst_recovery.max(summary.worst_recovery);
+        for (cause, count) in summary.again {
+            *self.again.entry(cause).or_default() += count;
+        }
+        for (class, count) in outcome.broken {
+            *self.broken.entry(class).or_default() += count;
+        }
+        for act in outcome.acts {
+            *self.acts.entry(act).or_default() += 1;
+        }
+    }
+
+    fn broken(&self, classes: &[Class]) -> u64 {
+        let count = |class| self.broken.get(class).copied().unwrap_or(0);
+        classes.iter().map(count).sum()
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "runs            {}", self.runs)?;
+        writeln!(f, "added           {}", self.added)?;
+        writeln!(f, "refused         {}", self.refused)?;
+        writeln!(f, "unknown         {}", self.unknown)?;
+        writeln!(f, "delivered       {}", self.delivered)?;
+        for (cause, count) in &self.again {
+            writeln!(f, "again           {count} {cause:?}")?;
+        }
+        for (act, count) in &self.acts {
+            writeln!(f, "done            {count} {act:?}")?;
+        }
+        writeln!(f, "worst recovery  {} ms", self.worst_recovery)?;
+        let twice = [Class::Duplicated, Class::MoreThanOnce, Class::Resurrected];
+        let times = [Class::Early, Class::Expired, Class::Unreadable];
+        writeln!(f, "unexplained     {}", self.broken(&twice))?;
+        writeln!(f, "phantom         {}", self.broken(&[Class::Phantom]))?;
+        writeln!(f, "lost            {}", self.broken(&[Class::Lost]))?;
+        writeln!(f, "stuck           {}", self.broken(&[Class::Stuck]))?;
+        writeln!(f, "leak            {}", self.broken(&[Class::Leak]))?;
+        write!(f, "at a wrong time {}", self.broken(&times))
+    }
+}
