@@ -114,7 +114,9 @@ fn a_job_of_a_node_that_died_comes_up_at_one_other_node() {
         c.run(&format!("ACKJOB {id}")).expect_number(1);
         // The dead node's share of it is all that stays.
         for at in 1..3 {
-            assert_eq!(state(&cluster[at], &id), "acked");
+            eventually(secs(5), "it is acknowledged there too", || {
+                state(&cluster[at], &id) == "acked"
+            });
         }
     }
 }
