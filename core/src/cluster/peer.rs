@@ -140,7 +140,7 @@ pub struct Peer {
     /// How long a heartbeat and its answer took last, in ms.
     pub round_trip_ms: u64,
     /// How long the copy took that it confirmed last, in ms: also where a slow link
-    /// has much to carry.
+    /// has much to carry. Halved with each heartbeat that it answers.
     pub copy_ms: u64,
 }
 

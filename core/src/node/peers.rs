@@ -348,7 +348,11 @@ impl Node {
         let Some(peer) = self.cluster.peer_mut(&from.id) else {
             return;
         };
-        peer.leaving = beat.leaving;
+        if std::mem::replace(&mut peer.leaving, beat.leaving) && !beat.leaving {
+            // It stays after all: copies that found no place may have one again, as when
+            // a node comes back.
+            peer.was_reachable = false;
+        }
         peer.hears_us = beat.answered;
         if answers.is_none() {
             // It answers one of ours: this node's link leads to the process that was
@@ -359,6 +363,8 @@ impl Node {
             peer.in_doubt |= doubtful && beat.unclean_start == from.incarnation;
             if let Some(sent) = peer.beat_sent_at.take() {
                 peer.round_trip_ms = now.mono_ms.saturating_sub(sent);
+                // What took long once, in a pause, is not waited for from then on.
+                peer.copy_ms /= 2;
             }
         }
         let Some(answers) = answers else {

@@ -31,8 +31,10 @@ impl Node {
         now: Now,
         fx: &mut Effects,
     ) -> bool {
+        // Queued, or new: then its producer waits.
+        let state = self.jobs[key].state;
         let (Ok(copies_key), Some(holder)) = (self.copies_of(key), self.holder_of(to)) else {
-            self.place(key, State::Queued, NEVER);
+            self.place(key, state, NEVER);
             return false;
         };
         let answer_by = now.after(self.settings.node_timeout_ms);
@@ -42,11 +44,9 @@ impl Node {
             self.jobs[key].withheld = true;
             fx.records.push(&Record::Withheld { id });
         }
-        let waits = self.jobs[key].state == State::WaitRepl;
-        let parked = if waits {
-            State::WaitRepl
-        } else {
-            State::Active
+        let parked = match state {
+            State::WaitRepl => State::WaitRepl,
+            _ => State::Active,
         };
         self.place(key, parked, answer_by);
         let copies = &mut self.copies[copies_key];
@@ -108,7 +108,10 @@ impl Node {
     ) -> Result<(), String> {
         let id = copy.id;
         if let Some(key) = self.jobs.find(&id) {
-            self.take_own_copy(key, copy, talk)?;
+            if !self.take_own_copy(key, copy, talk)? {
+                self.correct(key, talk);
+                return Ok(());
+            }
         } else if let Some(Refusal { full }) = self.refuses(copy, Pressure::Full) {
             talk.answer(&Message::NotTaken { id, full });
             return Ok(());
@@ -131,20 +134,24 @@ impl Node {
         Ok(())
     }
 
-    /// A job is given to this node that has a copy already.
+    /// A job is given to this node that has a copy already. Whether it was the giver's
+    /// to give, as far as is known here.
     fn take_own_copy(
         &mut self,
         key: u32,
         copy: &CopyImage<'_>,
         talk: &mut Talk<'_, '_>,
-    ) -> Result<(), String> {
+    ) -> Result<bool, String> {
         let copies_key = self.copies_of(key)?;
         if self.jobs[key].at_most_once() {
             self.take_back_moved(key, talk.now, talk.fx);
-            return Ok(());
+            return Ok(true);
         }
         self.merge(copies_key, copy.holders)?;
         self.confirm(key, talk.from, talk.now, talk.fx);
+        if self.compare(key, &copy.claim).is_lt() {
+            return Ok(false);
+        }
         if self.keeps_none(key) {
             // It was given away, and comes back since consumers wait here.
             self.keep_after_all(key, talk.now, talk.fx);
@@ -165,7 +172,7 @@ impl Node {
             self.move_job(key, State::Queued, NEVER);
             self.record_job(key, talk.now, talk.fx);
         }
-        Ok(())
+        Ok(true)
     }
 
     /// An at-most-once job comes back before it was known to have arrived elsewhere.

@@ -119,8 +119,12 @@ impl Node {
         let error = producer.error();
         let refused = producer.refused.clone();
         let copies = &self.copies[self.jobs[key].copies];
-        let silent = |one: Holder| one != self.own && !refused.contains(&one);
+        let other = |one: &Holder| *one != self.own;
+        let silent = |one: Holder| other(&one) && !refused.contains(&one);
         let may_answer = copies.holders.unconfirmed().any(silent);
+        // One that was asked twice may have refused only the first time.
+        let copied = copies.resent || copies.holders.confirmed().any(|one| other(&one));
+        let error = if copied { Error::NoRepl } else { error };
         let free = !self.pick_new(key, 1, &refused, now).is_empty();
         let copies = &self.copies[self.jobs[key].copies];
         if let Some(waiter) = copies.adder.filter(|_| !may_answer && !free) {

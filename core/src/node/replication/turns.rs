@@ -21,7 +21,7 @@ use std::cmp::Ordering;
 
 impl Node {
     /// Compares a claim with what is believed here.
-    fn compare(&self, key: u32, claim: &Claim) -> Ordering {
+    pub(in crate::node) fn compare(&self, key: u32, claim: &Claim) -> Ordering {
         let job = &self.jobs[key];
         let Some(copies) = self.copies.get(job.copies) else {
             return Ordering::Less;
@@ -225,7 +225,7 @@ impl Node {
     }
 
     /// The speaker has a lower turn than is believed here: it is told.
-    pub(super) fn correct(&mut self, key: u32, talk: &mut Talk<'_, '_>) {
+    pub(in crate::node) fn correct(&mut self, key: u32, talk: &mut Talk<'_, '_>) {
         let left = self.time_left(key, talk.now);
         let list = self.holder_list(key);
         talk.answer(&Message::Queued {

@@ -4,8 +4,8 @@ use super::*;
 use crate::holders::{Pair, Pairs};
 use crate::memory::Pressure;
 use crate::message::{
-    encode_header, encode_message, read_answer, Header, Heartbeat, JobIds, Listing, Message,
-    Speaker,
+    encode_header, encode_message, read_answer, Claim, CopyImage, Header, Heartbeat, JobIds,
+    Listing, Message, Speaker,
 };
 use crate::record::{CopiesImage, JobImage, Record, RecordBatch, StateImage};
 
@@ -198,4 +198,47 @@ fn an_acknowledgement_that_nobody_knows_goes_sooner_when_memory_is_nearly_full()
         say(&mut kit, &denied);
         assert_eq!(kit.node.acks.len(), left, "{pressure:?}");
     }
+}
+
+#[test]
+fn a_job_is_not_taken_from_a_node_that_gives_what_is_not_its_own_any_more() {
+    let id = unknown_id();
+    let mut kit = with_job(id, StateImage::Active);
+    greet(&mut kit);
+    let own = Pair::from(kit.node.identity());
+    let list = pairs(&[own, OTHER]);
+    let given = |serial, turn| Message::YourJob {
+        serial,
+        copy: CopyImage {
+            id,
+            queue: b"q",
+            body: None,
+            ctime: 1,
+            ttl_left_ms: 86_400_000,
+            delay_left_ms: 0,
+            replicate: 2,
+            sync: 2,
+            ttl: 86_400_000,
+            delay: 0,
+            retry: 1_000,
+            nacks: 0,
+            additional_deliveries: 0,
+            claim: Claim {
+                turn,
+                responsible: Some(OTHER),
+                attempt: 0,
+            },
+            holders: Pairs::new(&list, 1),
+        },
+    };
+    let answer = say(&mut kit, &given(1, 0));
+    let (_, mut messages) = read_answer(&answer).expect("an answer");
+    let told = messages.next().expect("a message").expect("a good one");
+    let Message::Queued { claim, .. } = told else {
+        panic!("{told:?}");
+    };
+    assert_eq!((claim.turn, claim.responsible), (1, Some(own)));
+    assert_eq!(kit.state(id), Some(State::Active));
+    say(&mut kit, &given(2, 2));
+    assert_eq!(kit.state(id), Some(State::Queued));
 }

@@ -20,6 +20,10 @@ fn leave(net: &mut Net, at: usize) {
     net.on(at, |node, now, fx| node.set_leaving(true, now, fx));
 }
 
+fn stay(net: &mut Net, at: usize) {
+    net.on(at, |node, now, fx| node.set_leaving(false, now, fx));
+}
+
 fn jobs(net: &Net, at: usize) -> usize {
     net.servers[at].kit.node.job_count()
 }
@@ -89,4 +93,69 @@ fn a_copy_that_is_refused_again_and_again_is_not_written_down_again() {
     net.pass(40_000);
     assert!(net.servers[1].kit.state(id).is_some());
     assert_eq!(net.servers[0].kit.node.under_replicated(), 0);
+}
+
+#[test]
+fn a_node_that_stays_after_all_gets_the_copies_that_found_no_place() {
+    let mut net = Net::new(2);
+    press(&mut net, 1, Pressure::Full);
+    let add = AddJob {
+        replicate: Some(2),
+        sync: Some(Sync::Copies(1)),
+        ..job()
+    };
+    let id = net.add(0, &add);
+    leave(&mut net, 1);
+    press(&mut net, 1, Pressure::None);
+    net.pass(100_000);
+    assert_eq!(net.servers[1].kit.state(id), None);
+    stay(&mut net, 1);
+    net.pass(3_000);
+    assert!(net.servers[1].kit.state(id).is_some());
+    assert_eq!(net.servers[0].kit.node.under_replicated(), 0);
+}
+
+#[test]
+fn a_producer_is_told_of_memory_only_where_no_other_node_has_its_job() {
+    for (full, error) in [(&[1, 2][..], Error::OutOfMemory), (&[2], Error::NoRepl)] {
+        let mut net = Net::new(3);
+        for at in full {
+            press(&mut net, *at, Pressure::Full);
+        }
+        let add = AddJob {
+            replicate: Some(3),
+            timeout_ms: 60_000,
+            ..job()
+        };
+        net.add(0, &add);
+        net.pass(1_000);
+        let answers = &net.servers[0].answers;
+        assert!(
+            matches!(&answers[..], [(_, Answer::Error(told))] if *told == error),
+            "{answers:?}"
+        );
+        net.pass(1_000);
+        assert_eq!([0, 1, 2].map(|at| jobs(&net, at)), [0, 0, 0]);
+    }
+}
+
+#[test]
+fn what_a_copy_took_once_is_not_waited_for_ever_after() {
+    let mut net = Net::new(2);
+    let key = net.servers[0]
+        .kit
+        .node
+        .cluster
+        .peers()
+        .next()
+        .map(|peer| peer.key);
+    let key = key.expect("a peer");
+    net.on(0, |node, _, _| {
+        node.cluster.by_key_mut(key).expect("a peer").copy_ms = 20_000;
+    });
+    net.pass(10_000);
+    let left = net.on(0, |node, _, _| {
+        node.cluster.by_key(key).expect("a peer").copy_ms
+    });
+    assert!(left < 100, "{left} ms");
 }
