@@ -163,7 +163,7 @@ impl Node {
         };
         let queue = self.queues.find_or_create(image.queue, now)?;
         let mut job = Job::new(image.id, queue, image.ctime, options, image.body.into());
-        job.expire_at = now.from_wall(image.expire_at);
+        job.expire_at = now.from_wall_within(image.expire_at, options.ttl.ms());
         let longest = match image.state {
             StateImage::Delayed => options.delay.ms(),
             _ => longest_wait(&options),

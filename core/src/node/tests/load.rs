@@ -83,6 +83,8 @@ fn a_wall_clock_put_back_before_a_start_makes_no_wait_longer() {
         wall_ms: kit.now.wall_ms - 3_600_000,
     };
     let mut kit = loaded(&batches, back);
+    let ttl = kit.view(delayed).job.options.ttl.ms();
+    assert!(kit.view(delayed).job.expire_at <= ttl);
     kit.pass(2_000);
     assert_eq!(kit.state(delayed), Some(State::Queued));
     let retry = kit.view(taken).job.options.retry.ms();

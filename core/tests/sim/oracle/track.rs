@@ -76,15 +76,6 @@ pub struct Stamp {
     pub log: u64,
 }
 
-impl State {
-    /// When it comes back at the earliest is not known.
-    fn forget_begin(&mut self) {
-        if let Place::Held { from, .. } = &mut self.place {
-            *from = 0;
-        }
-    }
-}
-
 impl Track {
     pub fn new(wanted: Wanted, stamp: Stamp) -> Track {
         let delay = wanted.delay_ms;
@@ -259,39 +250,29 @@ impl Track {
         }
     }
 
-    /// The node is back, and reads deadlines by the wall clock of now.
+    /// The node is back, and reads deadlines by the wall clock of now. That may have
+    /// been put back: none is further away than it can have been.
     pub fn reload(&mut self, stamp: Stamp) {
-        let shift = |deadline: u64, skew: i64| match deadline {
+        let shift = |deadline: u64, skew: i64, longest: u64| match deadline {
             NEVER => NEVER,
             // Perhaps it is queued already: see `mark_perhaps`.
             0 => stamp.at,
             _ => deadline
                 .saturating_add_signed(stamp.skew - skew)
-                .max(stamp.at),
+                .clamp(stamp.at, stamp.at + longest),
         };
         let (delay, retry) = (self.wanted.delay_ms, self.wanted.retry_ms);
         let state = &mut self.state;
-        state.expire_at = shift(state.expire_at, state.expire_skew);
+        state.expire_at = shift(state.expire_at, state.expire_skew, self.wanted.ttl_ms);
         state.expire_skew = stamp.skew;
         if let Place::Held { from, to, first } = state.place {
             let longest = match first {
                 true => delay,
                 false => delay.max(retry + spread(retry)),
             };
-            let latest = stamp.at + longest;
-            let mut from = shift(from, state.place_skew);
-            let to = shift(to, state.place_skew);
-            if to > latest && to != NEVER {
-                // The wall clock was put back. The wait begins anew at the most, from
-                // this start or from one before, which is then in what was written.
-                from = stamp.at;
-                if let Some((_, written)) = self.written.last_mut() {
-                    written.forget_begin();
-                }
-            }
             state.place = Place::Held {
-                from,
-                to: if to == NEVER { NEVER } else { to.min(latest) },
+                from: shift(from, state.place_skew, longest),
+                to: shift(to, state.place_skew, longest),
                 first,
             };
         }
