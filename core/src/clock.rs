@@ -39,15 +39,6 @@ impl Now {
         self.after(wall_ms.saturating_sub(self.wall_ms))
     }
 
-    /// The same of a time that was at most `longest_ms` away when it was written: the
-    /// wall clock may have been put back since.
-    pub fn from_wall_within(self, wall_ms: u64, longest_ms: u64) -> u64 {
-        match self.from_wall(wall_ms) {
-            NEVER => NEVER,
-            deadline => deadline.min(self.after(longest_ms)),
-        }
-    }
-
     /// The monotonic deadline `ms` from now.
     pub fn after(self, ms: u64) -> u64 {
         // One below NEVER: however long the wait, it is not "no deadline".

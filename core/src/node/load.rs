@@ -1,7 +1,6 @@
 //! Taking back what was written down: a snapshot, the append only file, the
 //! stream of a primary.
 
-use super::moves::longest_spread;
 use super::requeue::Counter;
 use super::{Identity, Node};
 use crate::clock::{Now, NEVER};
@@ -33,13 +32,6 @@ const BARE: CopiesImage<'static> = CopiesImage {
     turn: 0,
     responsible: None,
 };
-
-/// The longest time in ms until a job that is not queued is.
-fn longest_wait(options: &Options) -> u64 {
-    let retry = options.retry.ms();
-    let with_spread = retry.saturating_add(longest_spread(retry));
-    with_spread.max(options.delay.ms())
-}
 
 impl Node {
     /// Applies a batch of records. On an error, what came before the bad record
@@ -82,8 +74,7 @@ impl Node {
                         job.additional_deliveries = job.additional_deliveries.saturating_add(1);
                     }
                     job.attempt = job.attempt.saturating_add(1);
-                    let at = now.from_wall_within(requeue_at, longest_wait(&job.options));
-                    self.place(key, State::Active, at);
+                    self.place(key, State::Active, now.from_wall(requeue_at));
                 }
             }
             Record::Returned { id } => {
@@ -100,9 +91,7 @@ impl Node {
             }
             Record::Postponed { id, requeue_at } => {
                 if let Some(key) = self.live(&id) {
-                    let longest = longest_wait(&self.jobs[key].options);
-                    let at = now.from_wall_within(requeue_at, longest);
-                    self.move_job(key, State::Active, at);
+                    self.move_job(key, State::Active, now.from_wall(requeue_at));
                 }
             }
             Record::Removed { id } => {
@@ -163,12 +152,8 @@ impl Node {
         };
         let queue = self.queues.find_or_create(image.queue, now)?;
         let mut job = Job::new(image.id, queue, image.ctime, options, image.body.into());
-        job.expire_at = now.from_wall_within(image.expire_at, options.ttl.ms());
-        let longest = match image.state {
-            StateImage::Delayed => options.delay.ms(),
-            _ => longest_wait(&options),
-        };
-        job.requeue_at = now.from_wall_within(image.requeue_at, longest);
+        job.expire_at = now.from_wall(image.expire_at);
+        job.requeue_at = now.from_wall(image.requeue_at);
         job.state = match image.state {
             StateImage::Delayed => State::Delayed,
             StateImage::Active => State::Active,

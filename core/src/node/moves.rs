@@ -117,13 +117,9 @@ impl Node {
     /// A random time, so that holders of one job, and jobs of one moment, do
     /// not all act at once. Only ever added.
     fn spread(&mut self, retry_ms: u64) -> u64 {
-        u64::from(self.rng.next_u32()) % (longest_spread(retry_ms) + 1)
+        let max = MAX_SPREAD_MS.min(retry_ms / 4);
+        u64::from(self.rng.next_u32()) % (max + 1)
     }
-}
-
-/// The most that is added to a RETRY, in ms.
-pub(super) fn longest_spread(retry_ms: u64) -> u64 {
-    MAX_SPREAD_MS.min(retry_ms / 4)
 }
 
 /// Whether nothing is lost when this job is dropped.

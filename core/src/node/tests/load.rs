@@ -69,30 +69,6 @@ fn active_jobs_keep_what_was_left_of_their_retry() {
 }
 
 #[test]
-fn a_wall_clock_put_back_before_a_start_makes_no_wait_longer() {
-    let mut kit = Kit::new();
-    let taken = kit.add(&job());
-    kit.take();
-    let delayed = kit.add(&AddJob {
-        delay: Span::from_ms(2_000),
-        ..job()
-    });
-    let batches = snapshot(&kit);
-    let back = Now {
-        mono_ms: 0,
-        wall_ms: kit.now.wall_ms - 3_600_000,
-    };
-    let mut kit = loaded(&batches, back);
-    let ttl = kit.view(delayed).job.options.ttl.ms();
-    assert!(kit.view(delayed).job.expire_at <= ttl);
-    kit.pass(2_000);
-    assert_eq!(kit.state(delayed), Some(State::Queued));
-    let retry = kit.view(taken).job.options.retry.ms();
-    kit.pass(retry + 500 - 2_000);
-    assert_eq!(kit.state(taken), Some(State::Queued));
-}
-
-#[test]
 fn creation_times_go_on_above_those_that_were_read() {
     let mut kit = Kit::new();
     let old = kit.add(&job());

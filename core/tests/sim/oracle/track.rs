@@ -250,29 +250,23 @@ impl Track {
         }
     }
 
-    /// The node is back, and reads deadlines by the wall clock of now. That may have
-    /// been put back: none is further away than it can have been.
+    /// The node is back, and reads deadlines by the wall clock of now.
     pub fn reload(&mut self, stamp: Stamp) {
-        let shift = |deadline: u64, skew: i64, longest: u64| match deadline {
+        let shift = |deadline: u64, skew: i64| match deadline {
             NEVER => NEVER,
             // Perhaps it is queued already: see `mark_perhaps`.
             0 => stamp.at,
             _ => deadline
                 .saturating_add_signed(stamp.skew - skew)
-                .clamp(stamp.at, stamp.at + longest),
+                .max(stamp.at),
         };
-        let (delay, retry) = (self.wanted.delay_ms, self.wanted.retry_ms);
         let state = &mut self.state;
-        state.expire_at = shift(state.expire_at, state.expire_skew, self.wanted.ttl_ms);
+        state.expire_at = shift(state.expire_at, state.expire_skew);
         state.expire_skew = stamp.skew;
         if let Place::Held { from, to, first } = state.place {
-            let longest = match first {
-                true => delay,
-                false => delay.max(retry + spread(retry)),
-            };
             state.place = Place::Held {
-                from: shift(from, state.place_skew, longest),
-                to: shift(to, state.place_skew, longest),
+                from: shift(from, state.place_skew),
+                to: shift(to, state.place_skew),
                 first,
             };
         }
