@@ -30,9 +30,6 @@ enum Act {
     Month,
 }
 
-/// As many copies as clients ask for.
-const MOST_COPIES: usize = 3;
-
 impl World {
     /// The next act, if this run has any.
     pub fn schedule_operator(&mut self) {
@@ -130,7 +127,8 @@ impl World {
                 let stays = |site: &&Site| site.node.as_ref().is_some_and(|n| !n.is_leaving());
                 let staying = self.sites.values().filter(stays).count();
                 self.end_leaving(node);
-                if leaving && staying <= MOST_COPIES {
+                // A job may have been copied to all nodes there were.
+                if leaving && staying <= self.profile.nodes {
                     self.begin_leaving(node);
                 }
                 self.set_leaving(node, leaving)

@@ -477,10 +477,14 @@ impl World {
     fn start(&mut self, node: usize) -> Result<(), String> {
         let at = self.now;
         let site = self.sites.get_mut(&node).expect("a node of this world");
+        let promoted = site.is_promoted;
         let complete = site.start(at, &mut self.random)?;
         site.fx.records.clear();
         if !std::mem::take(&mut self.site(node).is_new) {
             self.tell(node, What::Restarted { complete })?;
+        }
+        if promoted {
+            self.tell(node, What::Snapshot)?;
         }
         self.end_stop(node);
         self.answer(node)
