@@ -182,9 +182,17 @@ impl SettledMemory {
             .find(&self.slab, hash, |settled| settled.id == *id)
     }
 
-    /// Remembers a job until a time, and of more than `max` jobs the latest.
-    pub fn remember(&mut self, id: JobId, until: u64, max: u64) {
-        if max == 0 || self.contains(&id) {
+    /// Remembers a job for so long, and of more than `max` jobs the latest. One that
+    /// is remembered is so no longer for that, unless its time is over already.
+    pub fn remember(&mut self, id: JobId, now: Now, memory_ms: u64, max: u64) {
+        let until = now.after(memory_ms);
+        if let Some(known) = self.find(&id).and_then(|key| self.slab.get_mut(key)) {
+            if known.until <= now.mono_ms {
+                known.until = until;
+            }
+            return;
+        }
+        if max == 0 {
             return;
         }
         while self.slab.len() as u64 >= max {
@@ -223,5 +231,32 @@ impl SettledMemory {
             self.by_id.remove(key, hash);
         }
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(mono_ms: u64) -> Now {
+        Now {
+            mono_ms,
+            wall_ms: 1_700_000_000_000,
+        }
+    }
+
+    #[test]
+    fn what_is_told_again_is_remembered_anew_only_when_its_time_was_over() {
+        let id = JobId::from_bytes(&[7; JobId::BYTES]);
+        let mut settled = SettledMemory::new(HashSeed::new(&[3; 16]));
+        settled.remember(id, at(0), 5_000, 10);
+        settled.remember(id, at(4_000), 5_000, 10);
+        assert_eq!(settled.next_wake(), Some(5_000));
+        // Nobody came by to forget it.
+        settled.remember(id, at(6_000), 5_000, 10);
+        settled.forget_old(at(6_000), 10);
+        assert!(settled.contains(&id));
+        settled.forget_old(at(11_000), 10);
+        assert!(settled.is_empty());
     }
 }

@@ -95,9 +95,9 @@ impl Node {
 
     pub(in crate::node) fn remember_settled(&mut self, id: JobId, now: Now) {
         if !self.cluster.is_alone() && !self.is_mutant(Mutant::LateCopyKept) {
-            let until = now.after(self.settings.settled_memory_ms);
-            self.settled
-                .remember(id, until, self.settings.settled_memory_max);
+            let settings = &self.settings;
+            let (ms, max) = (settings.settled_memory_ms, settings.settled_memory_max);
+            self.settled.remember(id, now, ms, max);
         }
     }
 
