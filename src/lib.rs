@@ -20,6 +20,7 @@ mod scans;
 mod settings;
 mod warnings;
 
+use disque_core::auxiliary;
 use disque_core::node::Node;
 use disque_core::settings::Settings;
 use ffi::{Args, BlockingHooks, Ctx};
@@ -62,7 +63,12 @@ fn load(ctx: &Ctx, args: Args<'_>) -> Result<(), String> {
     ffi::remember_verdicts(ctx);
     ffi::register_settings(ctx, settings::SETTINGS)?;
     settings::apply(ctx);
-    ffi::register_data_type(ctx, snapshot::TYPE_NAME, snapshot::VERSION, snapshot::HOOKS)?;
+    ffi::register_data_type(
+        ctx,
+        snapshot::TYPE_NAME,
+        auxiliary::VERSION,
+        snapshot::HOOKS,
+    )?;
     ffi::register_info(ctx, info::on_info)?;
     ffi::poke(ctx.main());
     ffi::subscribe(ctx, events::TOPICS, events::on_event)?;

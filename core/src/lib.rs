@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 pub mod acks;
+pub mod auxiliary;
 pub mod clock;
 pub mod cluster;
 pub mod collections;

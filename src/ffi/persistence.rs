@@ -4,6 +4,7 @@
 use super::api::need;
 use super::context::{Ctx, Level};
 use super::guard::guard;
+use disque_core::auxiliary::{ReadError, Reader, Writer};
 use redis_module::raw;
 use std::ffi::{c_char, c_int, c_void, CStr};
 use std::marker::PhantomData;
@@ -91,16 +92,16 @@ pub struct RdbWriter<'a> {
     life: PhantomData<&'a mut ()>,
 }
 
-impl RdbWriter<'_> {
-    /// Writes a number; small ones take few bytes.
-    pub fn number(&mut self, value: u64) {
+impl Writer for RdbWriter<'_> {
+    /// Small numbers take few bytes.
+    fn number(&mut self, value: u64) {
         // SAFETY: a live stream during the hook.
         unsafe { need(raw::RedisModule_SaveUnsigned)(self.io, value) };
     }
 
-    /// Writes bytes, their length included. The server compresses them if
-    /// `rdbcompression` is on, so chunks of some 64 KiB are best.
-    pub fn bytes(&mut self, bytes: &[u8]) {
+    /// Writes the length, too. The server compresses the bytes if `rdbcompression`
+    /// is on, so chunks of some 64 KiB are best.
+    fn bytes(&mut self, bytes: &[u8]) {
         // SAFETY: a live stream; pointer and length describe `bytes`.
         unsafe {
             need(raw::RedisModule_SaveStringBuffer)(
@@ -111,19 +112,9 @@ impl RdbWriter<'_> {
         };
     }
 
-    /// Whether writing has failed (a full disk, a lost replica).
-    pub fn failed(&self) -> bool {
+    /// On a full disk, or when the replica is lost.
+    fn failed(&self) -> bool {
         io_error(self.io)
-    }
-}
-
-/// The file ended early or is damaged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ReadError;
-
-impl From<ReadError> for String {
-    fn from(_: ReadError) -> String {
-        "the data end early or are damaged".into()
     }
 }
 
@@ -133,16 +124,16 @@ pub struct RdbReader<'a> {
     life: PhantomData<&'a mut ()>,
 }
 
-impl RdbReader<'_> {
-    /// Reads a number.
-    pub fn number(&mut self) -> Result<u64, ReadError> {
+impl Reader for RdbReader<'_> {
+    type Bytes = RdbBytes;
+
+    fn number(&mut self) -> Result<u64, ReadError> {
         // SAFETY: a live stream during the hook.
         let value = unsafe { need(raw::RedisModule_LoadUnsigned)(self.io) };
         self.check(value)
     }
 
-    /// Reads bytes.
-    pub fn bytes(&mut self) -> Result<RdbBytes, ReadError> {
+    fn bytes(&mut self) -> Result<RdbBytes, ReadError> {
         let mut len = 0;
         // SAFETY: a live stream; a valid place for the length.
         let start = unsafe { need(raw::RedisModule_LoadStringBuffer)(self.io, &mut len) };
@@ -153,7 +144,9 @@ impl RdbReader<'_> {
             len,
         })
     }
+}
 
+impl RdbReader<'_> {
     /// Writes a line about the load to the server's log.
     pub fn log(&self, level: Level, text: &str) {
         super::context::log_raw(ptr::null_mut(), level, text.as_bytes());

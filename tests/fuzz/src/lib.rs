@@ -4,6 +4,7 @@
 //! nightly compiler, so that their corpora replay as ordinary tests.
 #![forbid(unsafe_code)]
 
+mod auxiliary_data;
 mod draw;
 mod frames;
 mod link;
@@ -11,6 +12,7 @@ mod nodes_file;
 mod operations;
 mod records;
 
+pub use auxiliary_data::auxiliary_data;
 pub use frames::frames;
 pub use link::link;
 pub use nodes_file::nodes_file;
@@ -21,6 +23,11 @@ pub use records::records;
 mod tests {
     use disque_testing::corpus::replay;
     use proptest::prelude::*;
+
+    #[test]
+    fn auxiliary_data_replay() {
+        replay("auxiliary_data", super::auxiliary_data);
+    }
 
     #[test]
     fn frames_replay() {

@@ -14,8 +14,13 @@ const VERSION: u8 = 1;
 /// checksum are right.
 pub fn records(bytes: &[u8]) {
     load(bytes);
-    let checksum = crc32fast::hash(bytes).to_le_bytes();
-    load(&[&[VERSION], &checksum[..], bytes].concat());
+    load(&with_header(bytes));
+}
+
+/// Records as a batch whose version and checksum are right.
+pub fn with_header(records: &[u8]) -> Vec<u8> {
+    let checksum = crc32fast::hash(records).to_le_bytes();
+    [&[VERSION], &checksum[..], records].concat()
 }
 
 /// The time at which every run begins.
