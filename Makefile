@@ -65,6 +65,10 @@ mutants: ## Show that the simulation finds out nodes that break a rule
 faults: ## Do everything to real servers that can befall them: SECONDS=60, SEED=n
 	@ci/faults.sh
 
+.PHONY: soak
+soak: ## Look for what grows under an hour of steady load: SECONDS=3600
+	@ci/soak.sh
+
 .PHONY: fuzz
 fuzz: ## Fuzz each target for SECONDS_EACH=30; needs nightly and cargo-fuzz
 	@ci/fuzz.sh

@@ -59,6 +59,7 @@ pages! {
     architecture: "docs/architecture.md",
     decisions: "docs/decisions.md",
     performance: "docs/performance.md",
+    proof: "docs/proof.md",
 }
 
 #[test]

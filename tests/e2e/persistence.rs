@@ -107,7 +107,7 @@ fn jobs_survive_a_restart_from_a_rewritten_log() {
         let mut server = with(persistence);
         let mut c = server.client();
         let jobs = Mixture::add(&mut c);
-        rewrite(&server);
+        server.rewrite_log();
         // And what comes after the rewrite.
         let later = c.add("later", "x", "");
         server.restart();
@@ -118,19 +118,6 @@ fn jobs_survive_a_restart_from_a_rewritten_log() {
         server.restart();
         jobs.check(&mut server.client());
     }
-}
-
-fn rewrite(server: &Server) {
-    let mut c = server.client();
-    assert!(matches!(c.run("BGREWRITEAOF").value(), Value::Simple(_)));
-    eventually(secs(20), "the log is rewritten", || {
-        let info = server.info("persistence");
-        info["aof_rewrite_in_progress"] == "0" && info["aof_rewrite_scheduled"] == "0"
-    });
-    assert_eq!(
-        server.info("persistence")["aof_last_bgrewrite_status"],
-        "ok"
-    );
 }
 
 #[test]
@@ -330,7 +317,7 @@ fn a_rewritten_log_follows_the_live_jobs() {
             .expect_number(100);
     }
     c.add("q", "stays", "");
-    rewrite(&server);
+    server.rewrite_log();
     let size = server.info_number("persistence", "aof_current_size");
     assert!(size < 20_000, "{size} bytes for one job");
 }
@@ -387,12 +374,12 @@ fn a_snapshot_that_ends_within_the_job_data_stops_the_start() {
         let mut c = server.client();
         Mixture::add(&mut c);
         if persistence == Persistence::Both {
-            rewrite(&server);
+            server.rewrite_log();
         }
         server.stop_clean();
         let file = match persistence {
             Persistence::Rdb => server.directory().join("dump.rdb"),
-            _ => base_of_log(&server),
+            _ => server.rewritten_file().expect("no base file"),
         };
         let good = std::fs::read(&file).unwrap();
         let start = start_of_job_data(&good);
@@ -411,16 +398,6 @@ fn a_snapshot_that_ends_within_the_job_data_stops_the_start() {
         server.start_again();
         assert_eq!(server.client().all_ids().len(), 9);
     }
-}
-
-/// The snapshot that the append-only log begins with.
-fn base_of_log(server: &Server) -> std::path::PathBuf {
-    let folder = server.directory().join("appendonlydir");
-    let files = std::fs::read_dir(folder).unwrap();
-    files
-        .map(|entry| entry.unwrap().path())
-        .find(|path| path.to_string_lossy().ends_with(".base.rdb"))
-        .expect("no base of the append-only log")
 }
 
 /// The line of data that the node holds.
@@ -450,7 +427,7 @@ fn the_data_epoch_stays_as_long_as_nothing_is_missing() {
             continue;
         }
         server.client().add("q", "x", "");
-        rewrite(&server);
+        server.rewrite_log();
         server.client().add("q", "x", "");
         server.kill9();
         server.start_again();

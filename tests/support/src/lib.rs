@@ -15,6 +15,7 @@ mod lock;
 mod options;
 mod poll;
 mod port;
+mod process;
 mod proxy;
 mod reply;
 pub mod resp;

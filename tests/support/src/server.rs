@@ -11,12 +11,11 @@ use rustix::process::{kill_process, Pid, Signal};
 
 use crate::lock::{shared_machine, MachineShare};
 use crate::port::{self, Port};
-use crate::{spawn, Client, Options, Persistence};
+use crate::{spawn, Client, Options, Persistence, Value};
 
 const START_LIMIT: Duration = Duration::from_secs(30);
 const STOP_LIMIT: Duration = Duration::from_secs(30);
-/// What Linux counts processor time in, on every platform that it runs on.
-const TICKS_PER_SECOND: f64 = 100.0;
+const REWRITE_LIMIT: Duration = Duration::from_secs(30);
 
 /// Kills its server and removes its directory when dropped; keeps the directory
 /// and prints the log's tail when the test failed. A server that died or
@@ -222,7 +221,7 @@ impl Server {
         self.child.as_mut().expect("the server is not running")
     }
 
-    fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.child.as_ref().expect("the server is not running").id()
     }
 
@@ -277,11 +276,20 @@ impl Server {
 
     /// The file that an append only file grows by.
     pub fn growing_file(&self) -> Option<PathBuf> {
+        self.log_file(".incr.")
+    }
+
+    /// The file to which the append only file was last rewritten.
+    pub fn rewritten_file(&self) -> Option<PathBuf> {
+        self.log_file(".base.")
+    }
+
+    /// The newest of such files: for a moment after a rewrite the old ones are there.
+    fn log_file(&self, part: &str) -> Option<PathBuf> {
         let entries = fs::read_dir(self.directory.join("appendonlydir")).ok()?;
         let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
-        paths
-            .filter(|path| path.to_string_lossy().contains(".incr."))
-            .max()
+        let wanted = paths.filter(|path| path.to_string_lossy().contains(part));
+        wanted.max_by_key(|path| path.metadata().and_then(|file| file.modified()).ok())
     }
 
     /// Redis' `dir`.
@@ -383,32 +391,6 @@ impl Server {
         seconds.parse().expect("TIME is no number")
     }
 
-    /// Processor time used so far, user and system.
-    pub fn cpu_time(&self) -> Duration {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid())).expect("no /proc");
-        // The name, in parentheses, may hold blanks.
-        let fields = stat.rsplit(')').next().expect("no fields");
-        let ticks: u64 = fields
-            .split_ascii_whitespace()
-            .skip(11)
-            .take(2)
-            .map(|n| n.parse::<u64>().expect("no number in /proc"))
-            .sum();
-        Duration::from_secs_f64(ticks as f64 / TICKS_PER_SECOND)
-    }
-
-    /// How often the process gave up the processor to wait: for an event loop, how
-    /// often it was woken.
-    pub fn wakeups(&self) -> u64 {
-        let path = format!("/proc/{}/status", self.pid());
-        let status = fs::read_to_string(path).expect("no /proc");
-        status
-            .lines()
-            .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))
-            .and_then(|number| number.trim().parse().ok())
-            .expect("no count of context switches in /proc")
-    }
-
     /// INFO of one section, its fields by name.
     #[track_caller]
     pub fn info(&self, section: &str) -> HashMap<String, String> {
@@ -435,6 +417,18 @@ impl Server {
     #[track_caller]
     pub fn used_memory(&self) -> i64 {
         self.info_number("memory", "used_memory")
+    }
+
+    /// Has the append only file written anew, and waits until it is.
+    #[track_caller]
+    pub fn rewrite_log(&self) {
+        let started = self.client().run("BGREWRITEAOF");
+        assert!(matches!(started.value(), Value::Simple(_)), "{started:?}");
+        crate::eventually(REWRITE_LIMIT, "the append only file is rewritten", || {
+            let info = self.info("persistence");
+            info["aof_rewrite_in_progress"] == "0" && info["aof_rewrite_scheduled"] == "0"
+        });
+        assert_eq!(self.info("persistence")["aof_last_bgrewrite_status"], "ok");
     }
 
     /// Waits until exactly `count` clients are blocked.
