@@ -216,7 +216,8 @@ impl Run {
         "time"
     }
 
-    /// All that is due gets done after some steps.
+    /// All that is due gets done after some steps. What one of them delivers is carried
+    /// out before the next, in which the job may expire.
     fn catch_up(&mut self) {
         const ENOUGH: usize = 100_000;
         for _ in 0..ENOUGH {
@@ -224,6 +225,7 @@ impl Run {
                 return;
             }
             self.node.run_due(self.now, 100, &mut self.fx);
+            self.carry_out();
         }
         panic!("work that never ends");
     }
