@@ -133,6 +133,11 @@ impl HolderTable {
         self.pair(holder) == *pair || self.numbers.get(pair) == Some(&holder)
     }
 
+    /// Whether a pair was heard of, and not as this holder.
+    pub fn is_other(&mut self, pair: Pair, holder: Holder) -> bool {
+        self.find(pair).is_some_and(|known| known != holder)
+    }
+
     /// The number of a pair, new if it was never heard of.
     pub fn number(&mut self, pair: Pair) -> Result<Holder, TooManyHolders> {
         if let Some(holder) = self.find(pair) {

@@ -7,7 +7,7 @@ use crate::clock::{Now, NEVER};
 use crate::collections::Full;
 use crate::copies::{Copies, Duty, NO_COPIES};
 use crate::effects::Effects;
-use crate::holders::Pairs;
+use crate::holders::{Pair, Pairs};
 use crate::job::{Job, Options, State};
 use crate::job_id::JobId;
 use crate::mutants::Mutant;
@@ -15,6 +15,7 @@ use crate::queue::Pause;
 use crate::record::{CopiesImage, JobImage, Malformed, Record, Records, StateImage};
 use crate::span::Span;
 use rand::RngCore;
+use std::fmt;
 
 /// Whether data that was loaded is known to hold every delivery that happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +25,29 @@ pub enum Completeness {
     Complete,
     /// The last deliveries may be missing.
     MayLackDeliveries,
+}
+
+/// Why a record that was understood is not taken.
+enum Unfit {
+    /// There is no room for it.
+    Full(Full),
+    /// It gives this node a name that a job of it gives to another holder.
+    OthersName,
+}
+
+impl From<Full> for Unfit {
+    fn from(full: Full) -> Unfit {
+        Unfit::Full(full)
+    }
+}
+
+impl fmt::Display for Unfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unfit::Full(full) => full.fmt(f),
+            Unfit::OthersName => f.write_str("the node is said to be another holder of its jobs"),
+        }
+    }
 }
 
 /// Copies of which a record says nothing.
@@ -41,21 +65,26 @@ impl Node {
         let mut records = Records::read(batch)?;
         while let Some(record) = records.next() {
             let applied = self.apply_record(now, record?);
-            applied.map_err(|full| records.malformed(full.to_string()))?;
+            applied.map_err(|unfit| records.malformed(unfit.to_string()))?;
         }
         Ok(())
     }
 
     /// Records of jobs that are unknown change nothing: a snapshot may be newer
     /// than the first records that follow it.
-    fn apply_record(&mut self, now: Now, record: Record<'_>) -> Result<(), Full> {
+    fn apply_record(&mut self, now: Now, record: Record<'_>) -> Result<(), Unfit> {
         match record {
             Record::Node(image) => {
-                self.set_identity(Identity {
+                let identity = Identity {
                     id: image.id,
                     epoch: image.epoch,
                     term: image.term,
-                });
+                };
+                let pair = Pair::from(&identity);
+                if !self.copies.is_empty() && self.holders.is_other(pair, self.own) {
+                    return Err(Unfit::OthersName);
+                }
+                self.set_identity(identity);
                 // A RESET has emptied the table that the nodes file gave, though
                 // the file is as young as the last change.
                 self.restore_table();
