@@ -4,6 +4,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use crate::poll::patient;
 use crate::reply::Reply;
 use crate::resp::{self, printable};
 
@@ -91,9 +92,10 @@ impl Client {
     /// The next reply, which must be on its way.
     #[track_caller]
     pub fn reply(&mut self) -> Reply {
-        match self.read(AT_ONCE) {
+        let limit = patient(AT_ONCE);
+        match self.read(limit) {
             Some(reply) => reply,
-            None => panic!("no reply to {} within {AT_ONCE:?}", self.last_command),
+            None => panic!("no reply to {} within {limit:?}", self.last_command),
         }
     }
 

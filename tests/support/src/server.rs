@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{kill_process, Pid, Signal};
 
 use crate::lock::{shared_machine, MachineShare};
+use crate::poll::patient;
 use crate::port::{self, Port};
 use crate::{spawn, Client, Options, Persistence, Value};
 
@@ -183,7 +184,8 @@ impl Server {
     }
 
     fn wait_until_it_answers(&mut self) -> Result<(), String> {
-        let deadline = Instant::now() + START_LIMIT;
+        let limit = patient(START_LIMIT);
+        let deadline = Instant::now() + limit;
         loop {
             if let Ok(Some(status)) = self.process().try_wait() {
                 self.child = None;
@@ -194,7 +196,7 @@ impl Server {
             }
             if Instant::now() > deadline {
                 self.kill9();
-                return Err(format!("{}\n(no PONG within {START_LIMIT:?})", self.log()));
+                return Err(format!("{}\n(no PONG within {limit:?})", self.log()));
             }
             std::thread::sleep(Duration::from_millis(2));
         }
@@ -204,7 +206,7 @@ impl Server {
     fn is_ready(&self) -> bool {
         let asked = |client: &mut Client, command: &[&str]| {
             client.try_send(command).ok()?;
-            client.try_read(Duration::from_millis(500)).ok()?
+            client.try_read(patient(Duration::from_millis(500))).ok()?
         };
         let Ok(mut client) = Client::connect(self.port.number) else {
             return false;
@@ -334,7 +336,7 @@ impl Server {
     pub fn stop_clean(&mut self) {
         let mut client = self.client();
         client.send(&["SHUTDOWN"]);
-        if let Ok(Some(reply)) = client.try_read(STOP_LIMIT) {
+        if let Ok(Some(reply)) = client.try_read(patient(STOP_LIMIT)) {
             panic!("{reply:?}");
         }
         let status = self.wait_for_exit(STOP_LIMIT);
