@@ -53,6 +53,7 @@ fn main() {
 fn run(warm_up: u64, samples: u64) -> bool {
     let cluster = start();
     let doors: Vec<Door> = (0..NODES).map(|node| cluster[node].door()).collect();
+    load::flood(&doors).unwrap_or_else(|wrong| panic!("{wrong}"));
     let world = World::new(doors);
     thread::scope(|scope| {
         load::start(scope, &world);
