@@ -331,7 +331,8 @@ impl Node {
         while let Some(key) = self.jobs.next_occupied(from) {
             from = key + 1;
             let job = &self.jobs[key];
-            if job.at_most_once() && job.attempt == 0 && !job.withheld {
+            let may_come = !job.is_acked() && !job.withheld;
+            if may_come && job.at_most_once() && job.attempt == 0 {
                 let id = job.id;
                 self.withhold(key);
                 self.stats.withheld += 1;

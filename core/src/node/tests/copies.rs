@@ -7,6 +7,7 @@ use crate::message::{
     encode_header, encode_message, read_answer, Claim, CopyImage, Header, Heartbeat, JobIds,
     Listing, Message, Speaker,
 };
+use crate::node::load::Completeness;
 use crate::record::{CopiesImage, JobImage, Record, RecordBatch, StateImage};
 
 const OTHER: Pair = Pair {
@@ -21,11 +22,16 @@ fn pairs(pairs: &[Pair]) -> Vec<u8> {
 
 /// A node that has a job, or its acknowledgement, of which `OTHER` has a copy too.
 fn with_job(id: JobId, state: StateImage) -> Kit {
+    with_changed_job(id, state, |_| ())
+}
+
+/// The same with a job that differs.
+fn with_changed_job(id: JobId, state: StateImage, change: impl FnOnce(&mut JobImage<'_>)) -> Kit {
     let mut kit = Kit::new();
     let own = Pair::from(kit.node.identity());
     let list = pairs(&[own, OTHER]);
     let mut batch = RecordBatch::default();
-    batch.push(&Record::Job(JobImage {
+    let mut image = JobImage {
         id,
         queue: b"q",
         body: b"",
@@ -47,7 +53,9 @@ fn with_job(id: JobId, state: StateImage) -> Kit {
             turn: 1,
             responsible: Some(own),
         }),
-    }));
+    };
+    change(&mut image);
+    batch.push(&Record::Job(image));
     kit.node.apply(START, batch.bytes()).expect("a good record");
     kit
 }
@@ -96,6 +104,19 @@ fn one_that_asks_about_its_copy_has_not_confirmed_the_acknowledgement() {
     // One that says that it lacks the job has nothing to confirm any more.
     say(&mut kit, &Message::Unknown { id });
     assert_eq!(confirmed(&kit, id).len(), 2);
+}
+
+#[test]
+fn an_acknowledged_job_stays_so_after_a_crash() {
+    let id = unknown_id();
+    // At most once, and acknowledged before it was delivered.
+    let mut kit = with_changed_job(id, StateImage::Acked, |image| {
+        image.retry = 0;
+        image.attempt = 0;
+    });
+    kit.call(|node, now, fx| node.finish_load(now, Completeness::MayLackDeliveries, fx));
+    assert!(kit.view(id).job.is_acked());
+    assert_eq!(kit.node.totals().stats.withheld, 0);
 }
 
 /// `OTHER` is there, and hears the node.
