@@ -53,16 +53,22 @@ fn load(ctx: &Ctx, args: Args<'_>) -> Result<(), String> {
     warnings::review(&mut host, ctx);
     HOST.put(ctx.main(), host)
         .map_err(|error| format!("cannot start the node: {error:?}"))?;
+    let started = register(ctx).and_then(|()| start(ctx));
+    if started.is_err() {
+        HOST.take(ctx.main());
+    }
+    started
+}
 
+/// What the server takes back by itself when the load is refused, and with it the
+/// library: a wrong setting, a command that another module has.
+fn register(ctx: &Ctx) -> Result<(), String> {
     ffi::install_blocking(BlockingHooks {
         timed_out: host::on_timed_out,
         disconnected: host::on_disconnected,
         freed: host::on_freed,
     })?;
-    ffi::install_timer(ctx, host::turn)?;
-    ffi::remember_verdicts(ctx);
     ffi::register_settings(ctx, settings::SETTINGS)?;
-    settings::apply(ctx);
     ffi::register_data_type(
         ctx,
         snapshot::TYPE_NAME,
@@ -70,7 +76,16 @@ fn load(ctx: &Ctx, args: Args<'_>) -> Result<(), String> {
         snapshot::HOOKS,
     )?;
     ffi::register_info(ctx, info::on_info)?;
-    ffi::poke(ctx.main());
-    ffi::subscribe(ctx, events::TOPICS, events::on_event)?;
     commands::register_all(ctx)
+}
+
+/// What the server would go on calling, though the library were gone. After the alarm,
+/// which leaves nothing behind when it cannot be had, there is nothing to refuse.
+fn start(ctx: &Ctx) -> Result<(), String> {
+    ffi::install_timer(ctx, host::turn)?;
+    ffi::remember_verdicts(ctx);
+    settings::apply(ctx);
+    ffi::poke(ctx.main());
+    ffi::subscribe(ctx, events::TOPICS, events::on_event);
+    Ok(())
 }

@@ -103,9 +103,8 @@ static HOOK: OnceLock<fn(&Ctx, Event)> = OnceLock::new();
 /// round clients are released (see [`super::Blocked`]), and to [`Topic::Clients`], for
 /// [`clients_left`]. A topic that the server
 /// does not know is logged and left out.
-pub fn subscribe(ctx: &Ctx, topics: &[Topic], hook: fn(&Ctx, Event)) -> Result<(), String> {
-    HOOK.set(hook)
-        .map_err(|_| "events are subscribed to twice")?;
+pub fn subscribe(ctx: &Ctx, topics: &[Topic], hook: fn(&Ctx, Event)) {
+    HOOK.get_or_init(|| hook);
     for topic in topics.iter().chain([&Topic::Loop, &Topic::Clients]) {
         let event = raw::RedisModuleEvent {
             id: topic.id(),
@@ -125,7 +124,6 @@ pub fn subscribe(ctx: &Ctx, topics: &[Topic], hook: fn(&Ctx, Event)) -> Result<(
             _ => {}
         }
     }
-    Ok(())
 }
 
 unsafe extern "C" fn on_event(

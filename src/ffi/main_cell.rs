@@ -107,6 +107,15 @@ impl<T> MainCell<T> {
         Ok(())
     }
 
+    /// Takes the content out, unless it is open.
+    pub fn take(&self, _main: MainThread) -> Option<T> {
+        if self.door.get() == Door::Open {
+            return None;
+        }
+        // SAFETY: as in `put`; the cell is empty before the content is dropped.
+        unsafe { (*self.content.get()).take() }
+    }
+
     /// Opens the cell for the duration of `visit`. Refused, rather than
     /// undefined, when it is open already. A panic in `visit` poisons it.
     #[inline]
@@ -188,6 +197,9 @@ mod tests {
         assert_eq!(cell.with(main, |n: &mut i32| *n), Err(StateError::Empty));
         cell.put(main, 3).unwrap();
         assert_eq!(cell.with(main, |n| *n), Ok(3));
+        assert_eq!(cell.with(main, |_| cell.take(main)), Ok(None));
+        assert_eq!(cell.take(main), Some(3));
+        assert_eq!(cell.with(main, |n| *n), Err(StateError::Empty));
     }
 
     #[test]

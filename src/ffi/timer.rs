@@ -22,6 +22,7 @@ use super::guard::guard;
 use super::main_cell::MainThread;
 use redis_module::raw;
 use std::ffi::{c_int, c_void};
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, Ordering};
 use std::sync::OnceLock;
@@ -43,47 +44,64 @@ static ARMED: AtomicU64 = AtomicU64::new(u64::MAX);
 /// The eventfd was rung and not yet heard.
 static RUNG: AtomicBool = AtomicBool::new(false);
 
-/// Prepares alarm and waker. Called once, at load.
+/// Prepares alarm and waker. Called once, at load. After an error nothing of it is left.
 pub fn install(ctx: &Ctx, work: fn(&Turn)) -> Result<(), String> {
     let failed = |what: &str| format!("{what}: {}", std::io::Error::last_os_error());
+    WORK.set(work).map_err(|_| "the timer is installed twice")?;
+    // SAFETY: no preconditions.
+    let timer = own(unsafe {
+        libc::timerfd_create(
+            libc::CLOCK_MONOTONIC,
+            libc::TFD_NONBLOCK | libc::TFD_CLOEXEC,
+        )
+    });
+    // SAFETY: no preconditions.
+    let event = own(unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) });
+    let (Some(timer), Some(event)) = (timer, event) else {
+        return Err(failed("cannot create the alarm"));
+    };
+    if !watch(&timer, on_alarm) {
+        return Err(failed("cannot watch the alarm"));
+    }
+    if !watch(&event, on_wake) {
+        let error = failed("cannot watch the waker");
+        // SAFETY: the descriptor was added just now.
+        unsafe {
+            need(raw::RedisModule_EventLoopDel)(
+                timer.as_raw_fd(),
+                raw::REDISMODULE_EVENTLOOP_READABLE as c_int,
+            )
+        };
+        return Err(error);
+    }
+    // The descriptors are kept for ever.
+    TIMER_FD.store(timer.into_raw_fd(), Ordering::Relaxed);
+    EVENT_FD.store(event.into_raw_fd(), Ordering::Relaxed);
     // SAFETY: a valid context; the new one is kept for ever.
     let own = unsafe { need(raw::RedisModule_GetDetachedThreadSafeContext)(ctx.as_ptr()) };
     CTX.store(own, Ordering::Relaxed);
-    WORK.set(work).map_err(|_| "the timer is installed twice")?;
-    // SAFETY: no preconditions; the descriptors are kept for ever.
-    let (timer, event) = unsafe {
-        (
-            libc::timerfd_create(
-                libc::CLOCK_MONOTONIC,
-                libc::TFD_NONBLOCK | libc::TFD_CLOEXEC,
-            ),
-            libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC),
-        )
-    };
-    if timer < 0 || event < 0 {
-        return Err(failed("cannot create the alarm"));
-    }
-    TIMER_FD.store(timer, Ordering::Relaxed);
-    EVENT_FD.store(event, Ordering::Relaxed);
-    for (fd, handler) in [
-        (timer, on_alarm as unsafe extern "C" fn(_, _, _)),
-        (event, on_wake),
-    ] {
-        // SAFETY: an open descriptor; a handler that stays loaded and does not
-        // use its user data.
-        let status = unsafe {
-            need(raw::RedisModule_EventLoopAdd)(
-                fd,
-                raw::REDISMODULE_EVENTLOOP_READABLE as c_int,
-                Some(handler),
-                ptr::null_mut(),
-            )
-        };
-        if !ok(status) {
-            return Err(failed("cannot watch the alarm"));
-        }
-    }
     Ok(())
+}
+
+fn own(fd: c_int) -> Option<OwnedFd> {
+    // SAFETY: a descriptor that was just opened, if it is one.
+    (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+type OnReadable = unsafe extern "C" fn(c_int, *mut c_void, c_int);
+
+/// Has the event loop tell when a descriptor is readable; whether it will.
+fn watch(fd: &OwnedFd, handler: OnReadable) -> bool {
+    // SAFETY: an open descriptor; a handler that stays loaded and does not use its
+    // user data.
+    ok(unsafe {
+        need(raw::RedisModule_EventLoopAdd)(
+            fd.as_raw_fd(),
+            raw::REDISMODULE_EVENTLOOP_READABLE as c_int,
+            Some(handler),
+            ptr::null_mut(),
+        )
+    })
 }
 
 /// Asks for a turn at `at_ms` of the monotonic clock ([`super::mono_ms`]) or

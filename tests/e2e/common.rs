@@ -3,8 +3,8 @@
 pub use std::time::{Duration, Instant};
 
 pub use disque_testing::{
-    deliveries, eventually, is_job_id, quiet_machine, unknown_id, Client, Delivery, Options,
-    Persistence, Reply, Server, Show, Value,
+    deliveries, eventually, is_job_id, module_path, quiet_machine, unknown_id, Client, Delivery,
+    Options, Persistence, Reply, Server, Show, Value,
 };
 
 /// What a requeue deadline may be late by: its random spread, and a busy machine.

@@ -146,6 +146,27 @@ fn the_module_is_listed_under_its_name() {
 }
 
 #[test]
+fn a_refused_load_leaves_a_running_server_as_it_was() {
+    let options = Options::new().without_module();
+    let server = Server::start(options.set("enable-module-command", "yes"));
+    let mut c = server.client();
+    let module = module_path().canonicalize().unwrap().display().to_string();
+    for wrong in ["disque.max-body 0", "disque.damaged-records x"] {
+        c.run(&format!("MODULE LOADEX {module} CONFIG {wrong}"))
+            .expect_error("ERR");
+        // Whatever would be called in a library that is gone.
+        c.run("SET key value").expect_ok();
+        c.run("CONFIG SET maxmemory 0").expect_ok();
+        std::thread::sleep(ms(200));
+        assert_eq!(server.client().run("GET key").expect_text(), "value");
+    }
+    c.run(&format!("MODULE LOADEX {module} CONFIG disque.max-body 5"))
+        .expect_ok();
+    c.add("q", "x", "");
+    c.run("ADDJOB q 123456 0").expect_error("ERR");
+}
+
+#[test]
 fn the_module_cannot_be_pulled_out_from_under_its_jobs() {
     let server = Server::new();
     let mut c = server.client();
