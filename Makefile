@@ -69,6 +69,10 @@ faults: ## Do everything to real servers that can befall them: SECONDS=60, SEED=
 soak: ## Look for what grows under an hour of steady load: SECONDS=3600
 	@ci/soak.sh
 
+.PHONY: memcheck
+memcheck: ## Run the tests on one server under valgrind
+	@ci/memcheck.sh
+
 .PHONY: fuzz
 fuzz: ## Fuzz each target for SECONDS_EACH=30; needs nightly and cargo-fuzz
 	@ci/fuzz.sh
