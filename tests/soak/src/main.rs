@@ -36,7 +36,7 @@ fn main() {
     let samples = seconds.div_ceil(CYCLE.as_secs()).max(3);
     // What is long in coming, such as the memory that an allocator keeps for itself, has
     // the longer in a longer run.
-    let warm_up = SETTLING_CYCLES.max(samples / 10);
+    let warm_up = SETTLING_CYCLES.max(samples / 4);
     println!("a sample every {CYCLE:?}: {warm_up} to warm up, then {samples}");
     let ended = thread::Builder::new()
         .name("soak".into())
@@ -73,6 +73,8 @@ fn start() -> Cluster {
         .persistence(Persistence::Aof)
         .set("disque.settled-memory", &memory)
         .set("disque.queue-idle-seconds", &memory)
+        // How well times compress depends on the time: their bits come round in minutes.
+        .set("rdbcompression", "no")
         // Redis keeps up to 128 slow commands: it has more of them each hour.
         .set("slowlog-max-len", "0")
         // An hour is too long for tests that want the machine to themselves to wait.
