@@ -4,6 +4,7 @@
 # files are.
 #   ci/faults.sh                      a minute, from a seed that is printed
 #   SECONDS=600 SEED=7 ci/faults.sh   ten minutes, the first run from this seed
+#   ONLY=FlipBit,Leave ci/faults.sh   nothing but these
 # In this script SECONDS would count: it is read before anything else.
 wanted=$(printenv SECONDS) || wanted=
 source "$(dirname "$0")/lib.sh"

@@ -17,8 +17,12 @@ const ADD_TIMEOUT_MS: u64 = 2_000;
 const GET_TIMEOUT_MS: u64 = 400;
 /// A server that says nothing for longer than it may is given up.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// A server that does not answer PING within this is passed over.
+const PING: Duration = Duration::from_secs(1);
 /// Between two tries of somebody who found no server.
 const TRY_AGAIN: Duration = Duration::from_millis(200);
+/// How long a consumer holds half of its jobs at most; the others RETRY three times.
+const SHORT_MS: u64 = 100;
 /// The mean pause of a producer.
 const PACE_MS: u64 = 40;
 
@@ -59,9 +63,17 @@ impl Links<'_> {
     /// Whether there is somebody to talk to.
     fn reach(&mut self, node: usize) -> bool {
         if self.open[node].is_none() {
-            self.open[node] = self.world.doors[node].open().ok();
+            self.open[node] = self.open(node);
         }
         self.open[node].is_some()
+    }
+
+    /// A connection at whose end somebody answers: a proxy takes what nobody serves.
+    fn open(&self, node: usize) -> Option<Client> {
+        let mut client = self.world.doors[node].open().ok()?;
+        client.try_send(&["PING"]).ok()?;
+        let pong = client.try_read(PING).ok()??;
+        (pong.raw() == b"+PONG\r\n").then_some(client)
     }
 
     /// Any node that can be talked to, `first` if it can.
@@ -193,41 +205,33 @@ impl Consumer<'_> {
 
     /// Decides what becomes of a job.
     fn take_up(&mut self, node: usize, mode: &Mode, id: String) {
-        let (random, draining) = (
-            &mut self.random,
-            self.world.draining.load(Ordering::Relaxed),
-        );
-        let roll = random.random_range(0..100);
-        let op = match roll {
-            _ if draining => mode.settle,
-            0..5 => {
+        let draining = self.world.draining.load(Ordering::Relaxed);
+        let (mut op, mut at, mut hold, mut times) = (mode.settle, node, 0, 1);
+        if !draining {
+            let random = &mut self.random;
+            match random.random_range(0..100) {
                 // It dies with the job, and another one takes its place.
-                self.links.open[node] = None;
-                return;
+                0..5 => {
+                    self.links.open[node] = None;
+                    return;
+                }
+                5..10 => op = Op::Working,
+                10..15 => at = random.random_range(0..self.world.doors.len()),
+                roll if roll < 15 + mode.nacked => op = Op::Nack,
+                _ => {}
             }
-            5..10 => Op::Working,
-            _ if roll < 10 + mode.nacked => Op::Nack,
-            _ => mode.settle,
-        };
-        let hold = match random.random_range(0..100) {
-            _ if draining => 0,
-            0..80 => random.random_range(0..100),
-            _ => random.random_range(0..3 * RETRY_MS),
-        };
-        let node = match random.random_range(0..100) {
-            0..10 => random.random_range(0..self.world.doors.len()),
-            _ => node,
-        };
+            hold = match random.random_bool(0.5) {
+                true => random.random_range(0..SHORT_MS),
+                false => random.random_range(0..3 * RETRY_MS),
+            };
+            times += u32::from(random.random_bool(0.05));
+        }
         self.deeds.push(Deed {
             at: Instant::now() + Duration::from_millis(hold),
-            node,
+            node: at,
             op,
             id,
-            times: if random.random_range(0..100) < 5 {
-                2
-            } else {
-                1
-            },
+            times,
         });
     }
 

@@ -55,6 +55,18 @@ impl History {
         call
     }
 
+    /// The wall clock of a node was set ahead by so much, or back.
+    pub fn clock_set(&self, node: usize, jump_ms: i64) {
+        let mut event = self.event(self.call(), Phase::Info, Op::Fault, node);
+        event.fault = Some(Fault {
+            kind: FaultKind::Clock,
+            to: None,
+            lost: Lost::Nothing,
+            jump: Some(jump_ms),
+        });
+        self.note(event);
+    }
+
     /// It is over.
     pub fn end_fault(&self, call: u64) {
         self.note(Event::new(self.now(), call, Phase::Ok, Op::Fault));

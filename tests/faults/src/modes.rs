@@ -4,6 +4,8 @@ use disque_checker::{Op, Want};
 
 /// Short, so that what has to come again does so while the run lasts.
 pub const RETRY_MS: u64 = 2_000;
+/// The largest REPLICATE.
+pub const MOST_COPIES: usize = 3;
 const DELAY_MS: u64 = 1_000;
 const TTL_MS: u64 = 3_600_000;
 

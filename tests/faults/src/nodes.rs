@@ -1,9 +1,12 @@
-//! The servers of a run, with the proxies between them.
+//! The servers of a run, with what lies between them.
 
-use crate::gate::{Between, Gate};
+use crate::net::gate::Gates;
+use crate::net::namespaces::Routes;
+use crate::net::Net;
+use crate::surroundings::{Surroundings, DISK_BYTES};
 use disque_checker::Left;
 use disque_testing::{hello, node_lines, wait_for, Client, Door, Options, Persistence, Server};
-use std::sync::Arc;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// A second after this a node is held for gone.
@@ -11,72 +14,119 @@ pub const NODE_TIMEOUT_MS: u64 = 1_000;
 /// How long a node remembers what is settled, in seconds.
 const SETTLED_MEMORY_S: u64 = 10;
 /// Far more than anything takes that must come to be.
-const SETTLED: Duration = Duration::from_secs(60);
+pub const SETTLED: Duration = Duration::from_secs(60);
+
+/// The nodes that a run is to have.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    pub count: usize,
+    pub persistence: Persistence,
+    /// In namespaces of the network; else behind proxies.
+    pub apart: bool,
+    /// With clocks that can be set.
+    pub clocks: bool,
+    /// With disks that can be filled.
+    pub disks: bool,
+}
 
 /// The servers of a run.
 pub struct Nodes {
     pub servers: Vec<Server>,
-    gates: Vec<Gate>,
-    pub between: Arc<Between>,
-    pub persistence: Persistence,
+    pub net: Net,
+    pub plan: Plan,
+    /// How far each clock is ahead, in seconds.
+    pub ahead: Vec<i64>,
 }
 
 impl Nodes {
-    /// So many nodes, each connected to all others through their proxies.
-    pub fn start(count: usize, persistence: Persistence) -> Nodes {
-        let options = Options::new()
-            .persistence(persistence)
+    /// So many nodes, each connected to all others.
+    pub fn start(plan: Plan, surroundings: &Surroundings) -> Nodes {
+        let mut options = Options::new()
+            .persistence(plan.persistence)
             .set("disque.node-timeout", &NODE_TIMEOUT_MS.to_string())
             .set("disque.settled-memory", &SETTLED_MEMORY_S.to_string());
-        let servers = (0..count).map(|_| Server::start(options.clone()));
-        let mut nodes = Nodes {
-            servers: servers.collect(),
-            gates: Vec::new(),
-            between: Arc::default(),
-            persistence,
-        };
-        for node in 0..count {
-            let gate = Gate::new(node, nodes.servers[node].port(), &nodes.between);
-            let port = gate.port.to_string();
-            nodes.servers[node].configure("disque.announce-port", &port);
-            let set = format!("CONFIG SET disque.announce-port {port}");
-            nodes.servers[node].client().run(&set).expect_ok();
-            nodes.gates.push(gate);
-            nodes.introduce(node);
+        if plan.clocks {
+            options = options.fake_clock();
         }
+        if plan.disks {
+            options = options.disk(DISK_BYTES);
+        }
+        let places = surroundings.places.iter().filter(|_| plan.apart);
+        let mut places = places.cloned();
+        let servers = (0..plan.count).map(|_| match places.next() {
+            Some(place) => Server::start(options.clone().place(place)),
+            None => Server::start(options.clone()),
+        });
+        let servers: Vec<Server> = servers.collect();
+        let addresses = servers.iter().map(Server::address);
+        let net = match plan.apart {
+            true => Net::Routes(Routes::new(
+                surroundings.places.clone(),
+                addresses.collect(),
+            )),
+            false => Net::Gates(Gates::new(&addresses.collect::<Vec<_>>())),
+        };
+        let mut nodes = Nodes {
+            servers,
+            net,
+            plan,
+            ahead: vec![0; plan.count],
+        };
         nodes.meet_all();
         nodes.wait_connected();
         nodes
+    }
+
+    fn meet_all(&mut self) {
+        for node in 0..self.len() {
+            if matches!(self.net, Net::Gates(_)) {
+                self.announce(node);
+            }
+            self.introduce(node);
+        }
+        for node in 1..self.len() {
+            self.meet(0, node);
+        }
+    }
+
+    /// Others are to come to a node by its proxy.
+    fn announce(&mut self, node: usize) {
+        let port = self.contact(node).port().to_string();
+        self.servers[node].configure("disque.announce-port", &port);
+        let set = format!("CONFIG SET disque.announce-port {port}");
+        self.servers[node].client().run(&set).expect_ok();
     }
 
     pub fn len(&self) -> usize {
         self.servers.len()
     }
 
+    /// How clients come to the nodes.
     pub fn doors(&self) -> Vec<Door> {
-        self.servers.iter().map(Server::door).collect()
+        let servers = self.servers.iter().enumerate();
+        servers
+            .map(|(node, server)| self.net.door(node, server))
+            .collect()
     }
 
     pub fn id(&self, node: usize) -> String {
         self.servers[node].client().run("DISQUE MYID").expect_text()
     }
 
-    /// The proxies learn the id of a node.
+    /// The network learns the id of a node.
     pub fn introduce(&self, node: usize) {
-        self.between.introduce(&self.id(node), node);
+        self.net.introduce(node, &self.id(node));
     }
 
-    pub fn meet_all(&self) {
-        let mut client = self.servers[0].client();
-        for gate in &self.gates[1..] {
-            let meet = format!("DISQUE MEET 127.0.0.1 {}", gate.port);
-            client.run(&meet).expect_ok();
-        }
+    /// Where others meet a node.
+    pub fn contact(&self, node: usize) -> SocketAddr {
+        self.net.contact(node, &self.servers[node])
     }
 
     /// A node meets another one.
     pub fn meet(&self, node: usize, other: usize) {
-        let meet = format!("DISQUE MEET 127.0.0.1 {}", self.gates[other].port);
+        let contact = self.contact(other);
+        let meet = format!("DISQUE MEET {} {}", contact.ip(), contact.port());
         self.servers[node].client().run(&meet).expect_ok();
     }
 
@@ -92,6 +142,16 @@ impl Nodes {
                 (fine && reached == self.len().to_string()).then_some(())
             });
         }
+    }
+
+    /// What servers did that nobody did to them.
+    pub fn misbehaviour(&mut self) -> Option<String> {
+        let servers = self.servers.iter_mut().enumerate();
+        let mut said = servers.filter_map(|(node, server)| {
+            let what = server.take_misbehaviour()?;
+            Some(format!("node {node}: {what}"))
+        });
+        said.next()
     }
 
     /// Whether a server answers PING within a time.

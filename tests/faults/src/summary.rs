@@ -1,10 +1,11 @@
 //! What happened, in numbers.
 
 use crate::injectors::Act;
+use crate::nodes::Plan;
 use disque_checker::{Cause, Class, Report, Summary};
-use disque_testing::Persistence;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::time::Duration;
 
 /// What came of one run.
 #[derive(Clone, Default)]
@@ -13,10 +14,11 @@ pub struct Outcome {
     broken: BTreeMap<Class, u64>,
     acts: Vec<Act>,
     about: String,
+    still: Duration,
 }
 
 impl Outcome {
-    pub fn new(report: &Report, acts: Vec<Act>, nodes: usize, written: Persistence) -> Outcome {
+    pub fn new(report: &Report, acts: Vec<Act>, plan: Plan, still: Duration) -> Outcome {
         let mut broken = BTreeMap::new();
         for violation in &report.violations {
             *broken.entry(violation.class).or_default() += 1;
@@ -25,7 +27,8 @@ impl Outcome {
             summary: report.summary.clone(),
             broken,
             acts,
-            about: format!("{nodes} nodes, {written:?}"),
+            about: about(plan),
+            still,
         }
     }
 
@@ -37,6 +40,14 @@ impl Outcome {
             self.about, summary.added, summary.delivered, broken, self.acts
         )
     }
+}
+
+fn about(plan: Plan) -> String {
+    let between = match plan.apart {
+        true => "namespaces",
+        false => "proxies",
+    };
+    format!("{} nodes, {:?}, {between}", plan.count, plan.persistence)
 }
 
 /// What came of all runs.
@@ -51,6 +62,7 @@ pub struct Table {
     broken: BTreeMap<Class, u64>,
     acts: BTreeMap<Act, u64>,
     worst_recovery: u64,
+    still: Duration,
 }
 
 impl Table {
@@ -61,6 +73,7 @@ impl Table {
         self.refused += summary.refused;
         self.unknown += summary.unknown;
         self.delivered += summary.delivered;
+        self.still += outcome.still;
         self.worst_recovery = self.worst_recovery.max(summary.worst_recovery);
         for (cause, count) in summary.again {
             *self.again.entry(cause).or_default() += count;
@@ -92,6 +105,7 @@ impl fmt::Display for Table {
         for (act, count) in &self.acts {
             writeln!(f, "done            {count} {act:?}")?;
         }
+        writeln!(f, "no processor    {} ms", self.still.as_millis())?;
         writeln!(f, "worst recovery  {} ms", self.worst_recovery)?;
         let twice = [Class::Duplicated, Class::MoreThanOnce, Class::Resurrected];
         let times = [Class::Early, Class::Expired, Class::Unreadable];

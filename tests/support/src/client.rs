@@ -1,7 +1,7 @@
 //! A connection to one of the test's own servers.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use crate::poll::patient;
@@ -12,6 +12,9 @@ use crate::resp::{self, printable};
 /// that a busy machine fails no test, far less than a hang.
 const AT_ONCE: Duration = Duration::from_secs(20);
 
+/// How long a connection may take to come to be, where the other side may be cut off.
+const CONNECT: Duration = Duration::from_secs(5);
+
 /// Speaks RESP2 until [`Client::hello3`]. Only a [`crate::Server`] makes one.
 pub struct Client {
     stream: TcpStream,
@@ -21,8 +24,8 @@ pub struct Client {
 }
 
 impl Client {
-    pub(crate) fn connect(port: u16) -> io::Result<Client> {
-        let stream = TcpStream::connect(("127.0.0.1", port))?;
+    pub(crate) fn connect(address: SocketAddr) -> io::Result<Client> {
+        let stream = TcpStream::connect_timeout(&address, CONNECT)?;
         stream.set_nodelay(true)?;
         Ok(Client {
             stream,

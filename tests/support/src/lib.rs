@@ -10,6 +10,7 @@
 mod client;
 mod cluster;
 pub mod corpus;
+mod disk;
 mod job;
 mod lock;
 mod options;
@@ -24,11 +25,12 @@ mod spawn;
 
 pub use client::Client;
 pub use cluster::{hello, node_lines, Cluster, Listed, NodeLine, NODE_TIMEOUT_MS};
+pub use disk::Disk;
 pub use job::{deliveries, is_job_id, unknown_id, Delivery, Show, SHOW_FIELDS};
 pub use lock::{quiet_machine, shared_machine, MachineShare};
-pub use options::{Options, Persistence};
+pub use options::{Options, Persistence, Place};
 pub use poll::{eventually, wait_for};
 pub use proxy::Proxy;
 pub use reply::Reply;
 pub use resp::Value;
-pub use server::{module_path, Door, Server};
+pub use server::{module_path, waits_for_processor, Door, Pulse, Server};

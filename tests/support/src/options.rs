@@ -1,5 +1,7 @@
 //! How a server is to be started.
 
+use std::net::Ipv4Addr;
+
 /// What the server writes to disk.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Persistence {
@@ -38,6 +40,14 @@ impl Persistence {
     }
 }
 
+/// A network namespace in which a server runs, at its own address, which the test
+/// reaches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub namespace: String,
+    pub address: Ipv4Addr,
+}
+
 /// How to start a server. Everything not said is Redis' and the module's default,
 /// without persistence.
 #[derive(Clone)]
@@ -47,6 +57,8 @@ pub struct Options {
     pub(crate) fake_clock: bool,
     pub(crate) alone: bool,
     pub(crate) sentinel: bool,
+    pub(crate) place: Option<Place>,
+    pub(crate) disk: Option<u64>,
     pub(crate) password: Option<String>,
     pub(crate) settings: Vec<(String, String)>,
 }
@@ -59,6 +71,8 @@ impl Default for Options {
             fake_clock: false,
             alone: false,
             sentinel: false,
+            place: None,
+            disk: None,
             password: None,
             settings: Vec::new(),
         }
@@ -102,6 +116,19 @@ impl Options {
     /// A wall clock that [`crate::Server::step_clock`] moves. The monotonic clock stays true.
     pub fn fake_clock(mut self) -> Options {
         self.fake_clock = true;
+        self
+    }
+
+    /// In a network namespace. Needs the right to enter it.
+    pub fn place(mut self, place: Place) -> Options {
+        self.place = Some(place);
+        self
+    }
+
+    /// With a disk of its own, of so many bytes, for what it writes. Needs the right
+    /// to mount, and is gone with the server, whatever came of the test.
+    pub fn disk(mut self, bytes: u64) -> Options {
+        self.disk = Some(bytes);
         self
     }
 

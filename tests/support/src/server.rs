@@ -2,17 +2,25 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::process::{kill_process, Pid, Signal};
 
+use crate::disk::Disk;
 use crate::lock::{shared_machine, MachineShare};
 use crate::poll::patient;
 use crate::port::{self, Port};
 use crate::{spawn, Client, Options, Persistence, Value};
+
+mod clock;
+mod files;
+mod pulse;
+
+pub use pulse::{waits_for_processor, Pulse};
 
 const START_LIMIT: Duration = Duration::from_secs(30);
 const STOP_LIMIT: Duration = Duration::from_secs(30);
@@ -26,16 +34,23 @@ pub struct Server {
     port: Port,
     directory: PathBuf,
     child: Option<Child>,
+    pulse: Pulse,
     /// It may panic or exit without failing the test.
     failure_expected: bool,
+    disk: Option<Disk>,
     _share: Option<MachineShare>,
 }
 
 /// The way to a server that a test has started.
 #[derive(Clone, Copy, Debug)]
-pub struct Door(u16);
+pub struct Door(SocketAddr);
 
 impl Door {
+    /// The way through a proxy at a port of this machine, to a server of the test's own.
+    pub fn through(port: u16) -> Door {
+        Door((Ipv4Addr::LOCALHOST, port).into())
+    }
+
     /// A new connection, if the server takes one.
     pub fn open(self) -> std::io::Result<Client> {
         Client::connect(self.0)
@@ -82,10 +97,13 @@ impl Server {
             directory: new_directory(),
             port: port::reserve(),
             child: None,
+            pulse: Pulse::default(),
             failure_expected: false,
+            disk: None,
             options,
             _share: share,
         };
+        server.mount_disk();
         loop {
             let result = server.launch();
             match result {
@@ -102,7 +120,20 @@ impl Server {
         }
     }
 
+    fn mount_disk(&mut self) {
+        if let Some(bytes) = self.options.disk {
+            let disk = Disk::mount(&self.directory.join("data"), bytes);
+            self.disk = Some(disk.expect("cannot mount a disk"));
+        }
+    }
+
     fn launch(&mut self) -> Result<(), String> {
+        self.begin();
+        self.wait_until_it_answers()
+    }
+
+    /// Starts the process, and does not wait until it has loaded its data.
+    pub fn begin(&mut self) {
         assert!(self.child.is_none(), "already running");
         self.write_configuration();
         let log = File::options()
@@ -111,12 +142,15 @@ impl Server {
             .open(self.log_path())
             .expect("cannot open the log");
         let server = std::env::var("REDIS_SERVER").unwrap_or_else(|_| "redis-server".into());
-        let mut words = server.split_ascii_whitespace();
-        let mut command = spawn::dying_with_parent(words.next().expect("REDIS_SERVER is empty"));
+        let inside = self.options.place.iter().flat_map(|place| {
+            let namespace = place.namespace.as_str();
+            ["ip", "netns", "exec", namespace]
+        });
+        let words = inside.chain(server.split_ascii_whitespace());
+        let mut command = spawn::dying_with_parent(words);
         command
-            .args(words)
             .arg(self.directory.join("redis.conf"))
-            .current_dir(&self.directory)
+            .current_dir(self.directory())
             .stdin(Stdio::null())
             .stdout(log.try_clone().expect("cannot share the log"))
             .stderr(log);
@@ -126,16 +160,22 @@ impl Server {
         if self.options.fake_clock {
             self.fake_the_clock(&mut command);
         }
-        self.child = Some(spawn::spawn(command).expect("cannot start redis-server"));
-        self.wait_until_it_answers()
+        let child = spawn::spawn(command).expect("cannot start redis-server");
+        self.pulse.set(child.id());
+        self.child = Some(child);
     }
 
     fn write_configuration(&self) {
         let mut text = format!(
-            "bind 127.0.0.1\nport {}\ndir {}\nenable-debug-command yes\n",
+            "bind {}\nport {}\ndir {}\nenable-debug-command yes\n",
+            self.address().ip(),
             self.port.number,
-            self.directory.display()
+            self.directory().display()
         );
+        if self.options.place.is_some() {
+            // Whoever reaches it belongs to the test.
+            text.push_str("protected-mode no\n");
+        }
         if self.options.module {
             let module = module_path();
             let module = module
@@ -155,40 +195,12 @@ impl Server {
         fs::write(self.directory.join("redis.conf"), text).expect("cannot write redis.conf");
     }
 
-    fn fake_the_clock(&self, command: &mut Command) {
-        let file = self.clock_path();
-        if !file.exists() {
-            fs::write(&file, "0").expect("cannot write the clock file");
-        }
-        command
-            .env("LD_PRELOAD", self.clock_library())
-            .env("STEPPED_CLOCK", file);
-    }
-
-    /// Built for each server, by the compiler that links everything else.
-    fn clock_library(&self) -> PathBuf {
-        let source = self.directory.join("clock.c");
-        let library = self.directory.join("clock.so");
-        if !library.exists() {
-            fs::write(&source, include_str!("clock.c")).expect("cannot write clock.c");
-            let built = Command::new("cc")
-                .args(["-shared", "-fPIC", "-O1", "-o"])
-                .args([&library, &source])
-                .status();
-            assert!(
-                built.is_ok_and(|status| status.success()),
-                "cannot build the clock"
-            );
-        }
-        library
-    }
-
     fn wait_until_it_answers(&mut self) -> Result<(), String> {
         let limit = patient(START_LIMIT);
         let deadline = Instant::now() + limit;
         loop {
             if let Ok(Some(status)) = self.process().try_wait() {
-                self.child = None;
+                self.gone();
                 return Err(format!("{}\n({status})", self.log()));
             }
             if self.is_ready() {
@@ -208,7 +220,7 @@ impl Server {
             client.try_send(command).ok()?;
             client.try_read(patient(Duration::from_millis(500))).ok()?
         };
-        let Ok(mut client) = Client::connect(self.port.number) else {
+        let Ok(mut client) = Client::connect(self.address()) else {
             return false;
         };
         if let Some(password) = &self.options.password {
@@ -230,7 +242,7 @@ impl Server {
     /// A new connection, logged in.
     #[track_caller]
     pub fn client(&self) -> Client {
-        let mut client = Client::connect(self.port.number)
+        let mut client = Client::connect(self.address())
             .unwrap_or_else(|e| panic!("cannot connect: {e}\n{}", self.log_tail()));
         if let Some(password) = &self.options.password {
             client.call(&["AUTH", password]).expect_ok();
@@ -248,7 +260,14 @@ impl Server {
 
     /// The way to this server for another thread, also while it is down.
     pub fn door(&self) -> Door {
-        Door(self.port.number)
+        Door(self.address())
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        let place = self.options.place.as_ref();
+        let ip = place.map_or(Ipv4Addr::LOCALHOST, |place| place.address);
+        (ip, self.port.number).into()
     }
 
     pub fn port(&self) -> u16 {
@@ -257,46 +276,6 @@ impl Server {
 
     pub fn is_running(&self) -> bool {
         self.child.is_some()
-    }
-
-    /// Removes all that a stopped server has written, but its log.
-    pub fn wipe(&mut self) {
-        assert!(self.child.is_none(), "the server runs");
-        let entries = fs::read_dir(&self.directory).expect("the server's directory");
-        for entry in entries.map(|entry| entry.expect("an entry")) {
-            let path = entry.path();
-            if path == self.log_path() {
-                continue;
-            }
-            let removed = match path.is_dir() {
-                true => fs::remove_dir_all(&path),
-                false => fs::remove_file(&path),
-            };
-            removed.unwrap_or_else(|e| panic!("cannot remove {}: {e}", path.display()));
-        }
-    }
-
-    /// The file that an append only file grows by.
-    pub fn growing_file(&self) -> Option<PathBuf> {
-        self.log_file(".incr.")
-    }
-
-    /// The file to which the append only file was last rewritten.
-    pub fn rewritten_file(&self) -> Option<PathBuf> {
-        self.log_file(".base.")
-    }
-
-    /// The newest of such files: for a moment after a rewrite the old ones are there.
-    fn log_file(&self, part: &str) -> Option<PathBuf> {
-        let entries = fs::read_dir(self.directory.join("appendonlydir")).ok()?;
-        let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
-        let wanted = paths.filter(|path| path.to_string_lossy().contains(part));
-        wanted.max_by_key(|path| path.metadata().and_then(|file| file.modified()).ok())
-    }
-
-    /// Redis' `dir`.
-    pub fn directory(&self) -> &Path {
-        &self.directory
     }
 
     /// Replaces or adds a line of redis.conf for the next start.
@@ -348,8 +327,18 @@ impl Server {
         let status = crate::wait_for(limit, "the server ends", || {
             self.process().try_wait().expect("cannot wait")
         });
-        self.child = None;
+        self.gone();
         status
+    }
+
+    /// The server is to end by itself.
+    pub fn await_exit(&mut self) -> ExitStatus {
+        self.wait_for_exit(STOP_LIMIT)
+    }
+
+    fn gone(&mut self) {
+        self.pulse.set(0);
+        self.child = None;
     }
 
     /// Kills without warning.
@@ -358,6 +347,7 @@ impl Server {
             // Ends a stopped process too.
             let _ = child.kill();
             let _ = child.wait();
+            self.gone();
         }
     }
 
@@ -372,25 +362,6 @@ impl Server {
     fn signal(&self, signal: Signal) {
         let child = self.child.as_ref().expect("the server is not running");
         kill_process(Pid::from_child(child), signal).expect("cannot send a signal");
-    }
-
-    /// Moves the wall clock by `seconds` against the true time, at once. Needs
-    /// [`Options::fake_clock`].
-    #[track_caller]
-    pub fn step_clock(&self, seconds: i64) {
-        assert!(self.options.fake_clock, "started without a fake clock");
-        // Replaced in one step: the server reads it at any moment.
-        let new = self.directory.join("clock.new");
-        fs::write(&new, seconds.to_string()).expect("cannot write the clock file");
-        fs::rename(new, self.clock_path()).expect("cannot replace the clock file");
-    }
-
-    /// Seconds of wall clock that the server shows.
-    #[track_caller]
-    pub fn wall_clock(&self) -> i64 {
-        let reply = self.client().run("TIME");
-        let seconds = reply.expect_array()[0].text();
-        seconds.parse().expect("TIME is no number")
     }
 
     /// INFO of one section, its fields by name.
@@ -467,8 +438,12 @@ impl Server {
         self.directory.join("redis.log")
     }
 
-    fn clock_path(&self) -> PathBuf {
-        self.directory.join("clock")
+    /// What the server did that no test wants, if anything. It does not fail the test
+    /// any more.
+    pub fn take_misbehaviour(&mut self) -> Option<String> {
+        let what = self.misbehaviour()?;
+        self.failure_expected = true;
+        Some(what)
     }
 
     /// What the server did that no test wants, if anything.
@@ -502,6 +477,7 @@ impl Drop for Server {
                 self.log_tail()
             );
         } else {
+            self.disk = None;
             // A file that cannot be removed fails no test.
             let _ = fs::remove_dir_all(&self.directory);
         }

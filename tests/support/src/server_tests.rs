@@ -8,12 +8,12 @@ fn plain() -> Options {
 #[test]
 fn a_server_answers_and_is_gone_after_its_guard() {
     let server = Server::start(plain());
-    let (port, directory) = (server.port(), server.directory().to_path_buf());
-    assert_ne!(port, 6379);
+    let (address, directory) = (server.address(), server.directory().to_path_buf());
+    assert_ne!(address.port(), 6379);
     server.client().run("PING").expect_status("PONG");
     assert!(directory.join("redis.log").exists());
     drop(server);
-    assert!(Client::connect(port).is_err());
+    assert!(Client::connect(address).is_err());
     assert!(!directory.exists());
 }
 

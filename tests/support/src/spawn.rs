@@ -12,9 +12,9 @@ use std::sync::{Mutex, OnceLock};
 type Request = (Command, Sender<io::Result<Child>>);
 
 /// Prepends what sets the parent-death signal before the program runs.
-pub(crate) fn dying_with_parent(program: &str) -> Command {
+pub(crate) fn dying_with_parent<'a>(words: impl Iterator<Item = &'a str>) -> Command {
     let mut command = Command::new("setpriv");
-    command.args(["--pdeathsig", "KILL", "--"]).arg(program);
+    command.args(["--pdeathsig", "KILL", "--"]).args(words);
     command
 }
 

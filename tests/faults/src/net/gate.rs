@@ -1,12 +1,14 @@
-//! What stands between the nodes: a proxy before each of them, whose port it announces
-//! as its own. It knows who speaks by the name that each connection of the bus gives
-//! itself, so that each pair of nodes, and each direction, can be treated by itself.
+//! Proxies: one before each node for the others, whose port it announces as its own, and
+//! one for clients. The first knows who speaks by the name that each connection of the
+//! bus gives itself, so that each pair, and each direction, can be treated by itself.
 
+use super::{Pair, Party};
+use disque_testing::Door;
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -14,8 +16,6 @@ use std::time::Duration;
 const LOOK: Duration = Duration::from_millis(10);
 /// How much is read at a time.
 const PIECE: usize = 64 << 10;
-/// A speaker that has not given its name.
-const NOBODY: usize = usize::MAX;
 
 /// What is done with the bytes from one node to another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub enum Rule {
 /// The rules of a run, and what they have done.
 #[derive(Default)]
 pub struct Between {
-    rules: Mutex<BTreeMap<(usize, usize), Rule>>,
+    rules: Mutex<BTreeMap<Pair, Rule>>,
     /// The nodes by the names of their connections.
     names: Mutex<BTreeMap<Vec<u8>, usize>>,
     /// Pieces that were held, slowed or cut in two.
@@ -42,20 +42,9 @@ pub struct Between {
 }
 
 impl Between {
-    fn rule(&self, from: usize, to: usize) -> Rule {
+    fn rule(&self, pair: Pair) -> Rule {
         let rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
-        rules.get(&(from, to)).copied().unwrap_or_default()
-    }
-
-    /// How many pieces were not just passed on so far.
-    pub fn hits(&self) -> u64 {
-        self.hits.load(Ordering::Relaxed)
-    }
-
-    /// From now on.
-    pub fn set(&self, from: usize, to: usize, rule: Rule) {
-        let mut rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
-        rules.insert((from, to), rule);
+        rules.get(&pair).copied().unwrap_or_default()
     }
 
     /// All is well.
@@ -71,69 +60,120 @@ impl Between {
     }
 
     /// Who speaks, by what it says first.
-    fn speaker(&self, said: &[u8]) -> Option<usize> {
+    fn speaker(&self, said: &[u8]) -> Option<Party> {
         let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         let says = |name: &[u8]| said.windows(name.len()).any(|part| part == name);
         names
             .iter()
             .find(|(name, _)| says(name))
-            .map(|(_, node)| *node)
+            .map(|(_, node)| Party::Node(*node))
     }
 }
 
-/// The proxy before one node; it ends when it is dropped.
-pub struct Gate {
-    pub port: u16,
-    between: Arc<Between>,
+/// The proxies of a run.
+pub struct Gates {
+    pub between: Arc<Between>,
+    /// For each node the port that others come by, and the one for clients.
+    ports: Vec<(u16, u16)>,
+    /// What had been treated when something was treated last.
+    before: u64,
 }
 
-impl Gate {
-    pub fn new(node: usize, target: u16, between: &Arc<Between>) -> Gate {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("no port for a proxy");
-        let port = listener.local_addr().expect("an address").port();
-        listener.set_nonblocking(true).expect("a listener");
-        let shared = between.clone();
-        thread::spawn(move || {
-            while !shared.over.load(Ordering::Relaxed) {
-                match listener.accept() {
-                    // Where nobody listens the connection just ends.
-                    Ok((client, _)) => drop(connect(client, target, node, &shared)),
-                    Err(_) => thread::sleep(LOOK),
-                }
-            }
+impl Gates {
+    /// Before servers that listen there.
+    pub fn new(servers: &[SocketAddr]) -> Gates {
+        let between = Arc::default();
+        let ports = servers.iter().enumerate().map(|(node, server)| {
+            let gate = |speaker| open(node, *server, speaker, &between);
+            (gate(None), gate(Some(Party::Clients)))
         });
-        Gate {
-            port,
-            between: between.clone(),
+        Gates {
+            ports: ports.collect(),
+            between,
+            before: 0,
         }
     }
+
+    /// Where other nodes come to a node.
+    pub fn port(&self, node: usize) -> u16 {
+        self.ports[node].0
+    }
+
+    /// Where clients come to a node.
+    pub fn door(&self, node: usize) -> Door {
+        Door::through(self.ports[node].1)
+    }
+
+    /// From now on.
+    pub fn treat(&mut self, pairs: &[Pair], rule: Rule) {
+        self.before = self.hits();
+        let rules = self.between.rules.lock();
+        let mut rules = rules.unwrap_or_else(PoisonError::into_inner);
+        rules.extend(pairs.iter().map(|pair| (*pair, rule)));
+    }
+
+    /// Whether bytes were treated since.
+    pub fn has_treated(&self) -> Result<(), String> {
+        match self.hits() > self.before {
+            true => Ok(()),
+            false => Err("nothing came by that was to be kept from passing".into()),
+        }
+    }
+
+    fn hits(&self) -> u64 {
+        self.between.hits.load(Ordering::Relaxed)
+    }
 }
 
-impl Drop for Gate {
+impl Drop for Gates {
     fn drop(&mut self) {
         self.between.over.store(true, Ordering::Relaxed);
     }
 }
 
-fn connect(client: TcpStream, target: u16, node: usize, between: &Arc<Between>) -> io::Result<()> {
+/// Opens a gate before a server, for one speaker or for whoever gives a name.
+fn open(node: usize, server: SocketAddr, speaker: Option<Party>, between: &Arc<Between>) -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("no port for a proxy");
+    let port = listener.local_addr().expect("an address").port();
+    listener.set_nonblocking(true).expect("a listener");
+    let between = between.clone();
+    thread::spawn(move || {
+        while !between.over.load(Ordering::Relaxed) {
+            match listener.accept() {
+                // Where nobody listens the connection just ends.
+                Ok((client, _)) => drop(connect(client, server, node, speaker, &between)),
+                Err(_) => thread::sleep(LOOK),
+            }
+        }
+    });
+    port
+}
+
+fn connect(
+    client: TcpStream,
+    server: SocketAddr,
+    node: usize,
+    named: Option<Party>,
+    between: &Arc<Between>,
+) -> io::Result<()> {
     client.set_nonblocking(false)?;
-    let server = TcpStream::connect(("127.0.0.1", target))?;
-    let speaker = Arc::new(AtomicUsize::new(NOBODY));
+    let server = TcpStream::connect(server)?;
+    let speaker = Arc::new(named.map_or_else(OnceLock::new, OnceLock::from));
     let there = Way {
         from: client.try_clone()?,
         to: server.try_clone()?,
         between: between.clone(),
         speaker: speaker.clone(),
-        node,
+        node: Party::Node(node),
         is_there: true,
     };
     let back = Way {
         from: server,
         to: client,
+        is_there: false,
         between: between.clone(),
         speaker,
-        node,
-        is_there: false,
+        node: Party::Node(node),
     };
     thread::spawn(move || there.pass());
     thread::spawn(move || back.pass());
@@ -145,9 +185,10 @@ struct Way {
     from: TcpStream,
     to: TcpStream,
     between: Arc<Between>,
-    speaker: Arc<AtomicUsize>,
+    /// Who made the connection, once it has said so.
+    speaker: Arc<OnceLock<Party>>,
     /// The node that was connected to.
-    node: usize,
+    node: Party,
     is_there: bool,
 }
 
@@ -165,17 +206,17 @@ impl Way {
     }
 
     fn rule(&self) -> Rule {
-        match (self.speaker.load(Ordering::Relaxed), self.is_there) {
-            (NOBODY, _) => Rule::Pass,
-            (speaker, true) => self.between.rule(speaker, self.node),
-            (speaker, false) => self.between.rule(self.node, speaker),
+        match self.speaker.get() {
+            None => Rule::Pass,
+            Some(&speaker) if self.is_there => self.between.rule((speaker, self.node)),
+            Some(&speaker) => self.between.rule((self.node, speaker)),
         }
     }
 
     fn pass_piece(&mut self, piece: &[u8]) -> io::Result<()> {
-        if self.is_there && self.speaker.load(Ordering::Relaxed) == NOBODY {
+        if self.is_there && self.speaker.get().is_none() {
             if let Some(speaker) = self.between.speaker(piece) {
-                self.speaker.store(speaker, Ordering::Relaxed);
+                self.speaker.get_or_init(|| speaker);
             }
         }
         let rule = self.rule();
