@@ -16,7 +16,6 @@ pub use doubles::{Double, OldConnection};
 pub use peer::{is_host, Contact, LinkState, Peer, PeerKey, Refusal};
 
 use crate::clock::Now;
-use crate::holders::Pair;
 use crate::message::{Message, Speaker};
 use crate::node::Identity;
 use std::collections::BTreeMap;
@@ -122,11 +121,6 @@ impl Cluster {
     pub(crate) fn is_id_forgotten(&self, id: &[u8; 20]) -> bool {
         let all = (*id, 0)..=(*id, u64::MAX);
         self.forgotten.range(all).next().is_some()
-    }
-
-    /// Whether this holder was forgotten.
-    pub(crate) fn is_forgotten_pair(&self, pair: &Pair) -> bool {
-        self.forgotten.contains_key(&(pair.id, pair.epoch))
     }
 
     /// Nodes that were forgotten: id, epoch, wall-clock ms up to which that is

@@ -197,11 +197,14 @@ pub struct Left {
 }
 
 /// How a refused ADDJOB ended: NOREPL after `waited` leaves copies behind, which
-/// may be delivered; any other refusal has no effect.
+/// may be delivered; so does a node that ceases to serve while its producer waits, and
+/// nobody can tell that from one that served no more before. Any other refusal has no
+/// effect.
 pub fn phase_of_refusal(error: &str, waited: bool) -> Phase {
-    match waited && error.split(' ').next() == Some("NOREPL") {
-        true => Phase::Info,
-        false => Phase::Fail,
+    match error.split(' ').next() {
+        Some("NOREPL") if waited => Phase::Info,
+        Some("FORGOTTEN" | "SUPERSEDED") => Phase::Info,
+        _ => Phase::Fail,
     }
 }
 
@@ -318,9 +321,10 @@ mod tests {
     }
 
     #[test]
-    fn only_norepl_after_waiting_leaves_it_open() {
+    fn only_the_end_of_a_wait_for_copies_leaves_it_open() {
         assert_eq!(phase_of_refusal("NOREPL Not enough", true), Phase::Info);
         assert_eq!(phase_of_refusal("NOREPL Not enough", false), Phase::Fail);
         assert_eq!(phase_of_refusal("OOM", true), Phase::Fail);
+        assert_eq!(phase_of_refusal("FORGOTTEN It is", false), Phase::Info);
     }
 }

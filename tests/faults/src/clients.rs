@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 
 /// A producer waits so long for copies.
 const ADD_TIMEOUT_MS: u64 = 2_000;
+/// How exactly a node keeps to that.
+const RESOLUTION: Duration = Duration::from_millis(10);
 /// A consumer waits so long for a job before it looks what else there is to do.
 const GET_TIMEOUT_MS: u64 = 400;
 /// A server that says nothing for longer than it may is given up.
@@ -128,7 +130,8 @@ pub fn produce(world: &World, number: u64) {
         history.note(match reply.as_ref().map(Reply::value) {
             Some(Value::Bulk(id)) => end(Phase::Ok).job(text(id)),
             Some(Value::Error(error)) => {
-                let (error, waited) = (text(error), began.elapsed() >= limit);
+                let waited = began.elapsed() + RESOLUTION >= limit;
+                let error = text(error);
                 end(phase_of_refusal(&error, waited)).error(error)
             }
             _ => end(Phase::Info).error("no answer"),

@@ -21,7 +21,7 @@ const LOOK: Duration = Duration::from_millis(200);
 pub fn drain(nodes: &Nodes, world: &World) -> Result<(), String> {
     let start = Instant::now();
     loop {
-        let live = live_jobs(nodes);
+        let live = jobs_in(nodes, "STATE wait-repl STATE active STATE queued");
         if live.is_empty() {
             world
                 .history
@@ -45,15 +45,23 @@ pub fn drain(nodes: &Nodes, world: &World) -> Result<(), String> {
     }
 }
 
-/// Waits until nothing is left, and writes down what is.
-pub fn look_at_what_is_left(nodes: &Nodes, world: &World) {
+/// Waits until nothing is left, and writes down what is. Says what that is.
+pub fn look_at_what_is_left(nodes: &Nodes, world: &World) -> Result<(), String> {
     let start = Instant::now();
     let counts = |left: Left| [left.jobs, left.acks, left.waiters, left.blocked];
     let all = || (0..nodes.len()).map(|node| nodes.left(node));
-    while all().any(|left| counts(left) != [0; 4]) && start.elapsed() < EMPTY {
+    let is_left = || all().any(|left| counts(left) != [0; 4]);
+    while is_left() && start.elapsed() < EMPTY {
         thread::sleep(LOOK);
     }
     note_left(nodes, world);
+    match is_left() {
+        false => Ok(()),
+        true => Err(format!(
+            "left after {EMPTY:?}: {}",
+            tell(nodes, &jobs_in(nodes, ""))
+        )),
+    }
 }
 
 /// Writes down what each node holds.
@@ -65,9 +73,8 @@ pub fn note_left(nodes: &Nodes, world: &World) {
     }
 }
 
-/// Jobs that are not acknowledged: the node, the id, the queue.
-fn live_jobs(nodes: &Nodes) -> Vec<(usize, String, String)> {
-    let states = "STATE wait-repl STATE active STATE queued";
+/// Jobs in these states: the node, the id, the queue.
+fn jobs_in(nodes: &Nodes, states: &str) -> Vec<(usize, String, String)> {
     let mut found = Vec::new();
     for node in 0..nodes.len() {
         let mut client = nodes.servers[node].client();

@@ -41,28 +41,37 @@ impl History {
         self.lock().push(event);
     }
 
-    /// Something goes wrong with a node, from a time on.
-    pub fn begin_fault(&self, since: u64, node: usize, kind: FaultKind, lost: Lost) -> u64 {
+    /// Something goes wrong with a node, from now on.
+    pub fn begin_fault(&self, node: usize, kind: FaultKind, lost: Lost) -> u64 {
+        self.begin_fault_at(self.now(), node, kind, lost)
+    }
+
+    /// Something went wrong with a node, from a time on.
+    pub fn begin_fault_at(&self, since: u64, node: usize, kind: FaultKind, lost: Lost) -> u64 {
         let call = self.call();
-        let mut event = Event::new(since, call, Phase::Invoke, Op::Fault).at(name(node));
-        event.fault = Some(Fault {
-            kind,
-            to: None,
-            lost,
-            jump: None,
-        });
-        self.note(event);
+        let event = Event::new(since, call, Phase::Invoke, Op::Fault).at(name(node));
+        self.note_fault(event, kind, lost, None);
         call
+    }
+
+    /// By now a node has lost something: it acknowledged up to here.
+    pub fn lost(&self, node: usize, kind: FaultKind, lost: Lost) {
+        let event = self.event(self.call(), Phase::Info, Op::Fault, node);
+        self.note_fault(event, kind, lost, None);
     }
 
     /// The wall clock of a node was set ahead by so much, or back.
     pub fn clock_set(&self, node: usize, jump_ms: i64) {
-        let mut event = self.event(self.call(), Phase::Info, Op::Fault, node);
+        let event = self.event(self.call(), Phase::Info, Op::Fault, node);
+        self.note_fault(event, FaultKind::Clock, Lost::Nothing, Some(jump_ms));
+    }
+
+    fn note_fault(&self, mut event: Event, kind: FaultKind, lost: Lost, jump: Option<i64>) {
         event.fault = Some(Fault {
-            kind: FaultKind::Clock,
+            kind,
             to: None,
-            lost: Lost::Nothing,
-            jump: Some(jump_ms),
+            lost,
+            jump,
         });
         self.note(event);
     }

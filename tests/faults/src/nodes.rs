@@ -5,9 +5,10 @@ use crate::net::namespaces::Routes;
 use crate::net::Net;
 use crate::surroundings::{Surroundings, DISK_BYTES};
 use disque_checker::Left;
-use disque_testing::{hello, node_lines, wait_for, Client, Door, Options, Persistence, Server};
+use disque_testing::{hello, node_lines, Client, Door, Options, Persistence, Server};
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// A second after this a node is held for gone.
 pub const NODE_TIMEOUT_MS: u64 = 1_000;
@@ -15,6 +16,7 @@ pub const NODE_TIMEOUT_MS: u64 = 1_000;
 const SETTLED_MEMORY_S: u64 = 10;
 /// Far more than anything takes that must come to be.
 pub const SETTLED: Duration = Duration::from_secs(60);
+const LOOK: Duration = Duration::from_millis(20);
 
 /// The nodes that a run is to have.
 #[derive(Clone, Copy, Debug)]
@@ -73,7 +75,7 @@ impl Nodes {
             ahead: vec![0; plan.count],
         };
         nodes.meet_all();
-        nodes.wait_connected();
+        nodes.wait_connected().expect("new nodes meet");
         nodes
     }
 
@@ -131,16 +133,32 @@ impl Nodes {
     }
 
     /// Waits until each node is connected to every other one, and reaches it.
-    pub fn wait_connected(&self) {
-        for server in &self.servers {
+    pub fn wait_connected(&self) -> Result<(), String> {
+        let start = Instant::now();
+        for (node, server) in self.servers.iter().enumerate() {
             let mut client = server.client();
-            wait_for(SETTLED, "a node reaches all others", || {
-                let lines = node_lines(&mut client);
-                let all = lines.len() == self.len() && lines.iter().all(|line| line.connected);
-                let fine = all && hello(&mut client).iter().all(|node| node.priority == 1);
-                let reached = client.run("DISQUE INFO reachable_nodes").expect_text();
-                (fine && reached == self.len().to_string()).then_some(())
-            });
+            while let Err(why) = self.sees_all(&mut client) {
+                if start.elapsed() > SETTLED {
+                    return Err(format!(
+                        "node {node} does not reach all within {SETTLED:?}: {why}"
+                    ));
+                }
+                thread::sleep(LOOK);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a node is connected to all others, and reaches them.
+    fn sees_all(&self, client: &mut Client) -> Result<(), String> {
+        let lines = node_lines(client);
+        let connected = lines.len() == self.len() && lines.iter().all(|line| line.connected);
+        let listed = hello(client);
+        let reached = client.run("DISQUE INFO reachable_nodes").expect_text();
+        let fine = connected && listed.iter().all(|node| node.priority == 1);
+        match fine && reached == self.len().to_string() {
+            true => Ok(()),
+            false => Err(format!("it reaches {reached}, {lines:?}, {listed:?}")),
         }
     }
 

@@ -52,11 +52,12 @@ pub fn run(seed: u64, wishes: &Wishes, surroundings: &Surroundings) -> (Outcome,
     let mut lived = Ok(Duration::ZERO);
     let ended = catch_unwind(AssertUnwindSafe(|| {
         lived = live(&mut nodes, &world, &mut random, wishes, &mut acts);
-        if lived.is_ok() {
-            drain::look_at_what_is_left(&nodes, &world);
+        match lived.is_ok() {
+            true => drain::look_at_what_is_left(&nodes, &world),
+            false => Ok(()),
         }
     }));
-    let ended = ended.map_err(|panic| what(&*panic));
+    let ended = ended.unwrap_or_else(|panic| Err(what(&*panic)));
     let report = check(&world.history.events(), &limits());
     let still = lived.as_ref().copied().unwrap_or_default();
     let outcome = Outcome::new(&report, acts, plan, still);
@@ -162,7 +163,7 @@ fn happen(
             .map_err(|why| format!("{act:?}: {why}"))?;
         // Now and then all has the time to become well again.
         if random.random_range(0..100) < 30 {
-            nodes.wait_connected();
+            nodes.wait_connected()?;
         }
     }
     Ok(())
@@ -171,7 +172,7 @@ fn happen(
 /// All nodes reach each other from here on.
 fn heal(nodes: &mut Nodes, world: &World) -> Result<(), String> {
     nodes.net.heal()?;
-    nodes.wait_connected();
+    nodes.wait_connected()?;
     let now = world.history.now();
     world
         .history
@@ -189,7 +190,7 @@ fn what(panic: &(dyn Any + Send)) -> String {
 /// What is promised, on a machine that is busy with more than one run.
 fn limits() -> Limits {
     Limits {
-        slack: 300,
+        slack: 500,
         spread: 1_500,
         settle: 10_000 + 3 * NODE_TIMEOUT_MS,
         stuck: 2_000,

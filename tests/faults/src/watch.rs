@@ -1,8 +1,8 @@
 //! Looks whether the machine lets the run have its way.
 //!
 //! A process that is ready to run and gets no processor stands still, as one that is
-//! paused: it is written down as a pause of its node, or of all if it is this process or
-//! its watch that waits. So a machine that is busy with other things makes a run say
+//! paused: it is written down as a pause of its node, or of all if it is this thread
+//! that waits. So a machine that is busy with other things makes a run say
 //! less, and does not make it fail.
 
 use crate::history::History;
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 const LOOK: Duration = Duration::from_millis(100);
 /// Who waits for so long in all, in a stretch of [`STRETCH`] looks, stood still. The
 /// bounds of the checker allow for less.
-const STILL: Duration = Duration::from_millis(NODE_TIMEOUT_MS / 4);
+const STILL: Duration = Duration::from_millis(NODE_TIMEOUT_MS * 2 / 5);
 const STRETCH: usize = 5;
 
 /// What one process waited at the last looks.
@@ -48,20 +48,19 @@ impl Waits {
 
 /// Writes pauses down until it is over. Returns for how long nodes stood still.
 pub fn watch(history: &History, pulses: &[Pulse], over: &AtomicBool) -> Duration {
-    let mut own = Waits::default();
     let mut nodes: Vec<Waits> = pulses.iter().map(|_| Waits::default()).collect();
     let mut still = Duration::ZERO;
     let mut looked = Instant::now();
     let mut since = history.now();
     let pause = |since, node| {
-        let fault = history.begin_fault(since, node, FaultKind::Pause, Lost::Nothing);
+        let fault = history.begin_fault_at(since, node, FaultKind::Pause, Lost::Nothing);
         history.end_fault(fault);
     };
     while !over.load(Ordering::Relaxed) {
         thread::sleep(LOOK);
         let late = looked.elapsed().saturating_sub(LOOK);
         looked = Instant::now();
-        let all = late.max(own.look(std::process::id())) >= STILL;
+        let all = late >= STILL;
         for (node, waits) in nodes.iter_mut().enumerate() {
             let waited = pulses[node].pid().map(|pid| waits.look(pid));
             if all || waited.is_some_and(|waited| waited >= STILL) {

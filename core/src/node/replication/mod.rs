@@ -110,7 +110,8 @@ impl Node {
             Some(peer) if peer.is_reachable(now, timeout) => Standing::Reachable(peer.key),
             Some(_) => Standing::Unreachable,
             None if pair.id == self.identity.id => Standing::Gone,
-            None if self.cluster.is_forgotten_pair(&pair) => Standing::Gone,
+            // With whatever data: it may have lost some before it was forgotten.
+            None if self.cluster.is_id_forgotten(&pair.id) => Standing::Gone,
             None => Standing::Unreachable,
         }
     }

@@ -62,11 +62,16 @@ fn with_changed_job(id: JobId, state: StateImage, change: impl FnOnce(&mut JobIm
 
 /// What `OTHER` is answered.
 fn say(kit: &mut Kit, message: &Message<'_>) -> Vec<u8> {
+    say_as(OTHER, kit, message)
+}
+
+/// What a node is answered.
+fn say_as(speaker: Pair, kit: &mut Kit, message: &Message<'_>) -> Vec<u8> {
     let me = kit.node.identity().id;
     let mut frame = encode_header(&Header {
         from: Speaker {
-            id: OTHER.id,
-            epoch: OTHER.epoch,
+            id: speaker.id,
+            epoch: speaker.epoch,
             term: 0,
             incarnation: 1,
             process: 1,
@@ -121,13 +126,35 @@ fn an_acknowledged_job_stays_so_after_a_crash() {
 
 /// `OTHER` is there, and hears the node.
 fn greet(kit: &mut Kit) {
+    greet_as(OTHER, kit);
+}
+
+fn greet_as(speaker: Pair, kit: &mut Kit) {
     let beat = Message::Heartbeat(Heartbeat {
         leaving: false,
         answered: true,
         unclean_start: 0,
         table: 0,
     });
-    say(kit, &beat);
+    say_as(speaker, kit, &beat);
+}
+
+#[test]
+fn a_node_that_lost_its_data_and_was_forgotten_is_waited_for_with_neither() {
+    let id = unknown_id();
+    let mut kit = with_job(id, StateImage::Acked);
+    let newer = Pair {
+        epoch: OTHER.epoch + 1,
+        ..OTHER
+    };
+    greet_as(newer, &mut kit);
+    let hex = crate::node::hex(&OTHER.id);
+    let forgotten = kit.call(|node, now, fx| node.forget_node(now, hex.as_bytes(), fx));
+    forgotten.expect("it was known");
+    assert_eq!(kit.state(id), Some(State::Acked));
+    // Its collection begins, and there is nobody left to confirm.
+    kit.pass(7_000);
+    assert_eq!(kit.state(id), None);
 }
 
 /// A node that has delivered a job, and has come to the end of its RETRY standing

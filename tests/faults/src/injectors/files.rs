@@ -24,8 +24,8 @@ impl Injector<'_> {
         let since = self.history.now().saturating_sub(HELD_BACK_MS);
         let before = length()?;
         thread::sleep(LOAD);
-        let fault = self.begin(node, FaultKind::Kill, Lost::Since(since));
-        self.nodes.servers[node].kill9();
+        let fault = self.begin(node, FaultKind::Kill);
+        self.kill_and_lose(node, Lost::Since(since));
         let kept = self.random.random_range(before..=length()?.max(before));
         let file = OpenOptions::new().write(true).open(&path);
         let cut = file.and_then(|file| file.set_len(kept));
@@ -45,8 +45,9 @@ impl Injector<'_> {
         const SETTING: &str = "disque.damaged-records";
         let path = self.nodes.servers[node].growing_file();
         let path = path.ok_or("there is no append only file")?;
-        let fault = self.begin(node, FaultKind::Kill, Lost::Since(0));
-        self.nodes.servers[node].kill9();
+        let fault = self.begin(node, FaultKind::Kill);
+        // Whatever it wrote at any time.
+        self.kill_and_lose(node, Lost::Since(0));
         let flipped = self.flip_in(&path).map_err(|error| error.to_string())?;
         if !flipped {
             self.start_again(node, fault);
@@ -80,8 +81,8 @@ impl Injector<'_> {
 
     /// The append only file is gone.
     pub(super) fn lose_file(&mut self, node: usize) -> Result<(), String> {
-        let fault = self.begin(node, FaultKind::Kill, Lost::All);
-        self.nodes.servers[node].kill9();
+        let fault = self.begin(node, FaultKind::Kill);
+        self.kill_and_lose(node, Lost::All);
         self.nodes.servers[node].remove_log_of_commands();
         let gone = self.nodes.servers[node].growing_file().is_none();
         thread::sleep(self.some_time());

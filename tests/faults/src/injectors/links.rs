@@ -2,7 +2,7 @@
 
 use super::Injector;
 use crate::net::{Net, Pair, Party, Rule};
-use disque_checker::{FaultKind, Lost};
+use disque_checker::FaultKind;
 use rand::Rng;
 use std::thread;
 use std::time::Duration;
@@ -84,7 +84,7 @@ impl Injector<'_> {
 
     fn cut_pairs(&mut self, pairs: &[Pair]) -> Result<(), String> {
         let time = HEARTBEAT + self.some_time();
-        let fault = self.begin(0, FaultKind::Cut, Lost::Nothing);
+        let fault = self.begin(0, FaultKind::Cut);
         self.nodes.net.cut(pairs)?;
         thread::sleep(time);
         let proof = self.nodes.net.is_cut();
@@ -95,7 +95,7 @@ impl Injector<'_> {
 
     fn treat(&mut self, pairs: &[Pair], rule: Rule) -> Result<(), String> {
         let time = HEARTBEAT + self.some_time();
-        let fault = self.begin(0, FaultKind::Rough, Lost::Nothing);
+        let fault = self.begin(0, FaultKind::Rough);
         let Net::Gates(gates) = &mut self.nodes.net else {
             return Err("there are no proxies".into());
         };

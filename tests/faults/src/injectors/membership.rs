@@ -11,8 +11,8 @@ use std::thread;
 impl Injector<'_> {
     /// A node is gone for good, is forgotten, and another one stands in its place.
     pub(super) fn replace(&mut self, node: usize, other: usize) -> Result<(), String> {
-        let fault = self.begin(node, FaultKind::Remove, Lost::All);
-        self.nodes.servers[node].kill9();
+        let fault = self.begin(node, FaultKind::Remove);
+        self.kill_and_lose(node, Lost::All);
         self.follow(node, other, fault)
     }
 
@@ -50,13 +50,14 @@ impl Injector<'_> {
     /// A node is forgotten that lives: it serves nobody until it is a new one.
     pub(super) fn forget_alive(&mut self, node: usize, other: usize) -> Result<(), String> {
         let old = self.nodes.id(node);
-        let fault = self.begin(node, FaultKind::Remove, Lost::All);
+        let fault = self.begin(node, FaultKind::Remove);
         self.forget(&old, other)?;
         let mut client = self.nodes.servers[node].client();
         wait_for(SETTLED, "a node hears that it is forgotten", || {
             let asked = client.run("GETJOB NOHANG FROM nothing");
             asked.raw().starts_with(b"-FORGOTTEN").then_some(())
         });
+        self.history.lost(node, FaultKind::Remove, Lost::All);
         thread::sleep(self.some_time());
         client.run("DISQUE RESET").expect_ok();
         self.join(node, other);
@@ -69,7 +70,7 @@ impl Injector<'_> {
 
     /// A node gives all to the others, goes, and another one stands in its place.
     pub(super) fn leave(&mut self, node: usize, other: usize) -> Result<(), String> {
-        self.nodes.wait_connected();
+        self.nodes.wait_connected()?;
         let fault = self.begin_leaving(node);
         wait_for(SETTLED, "a node has given all away", || {
             let progress = self.progress(node);
@@ -78,8 +79,8 @@ impl Injector<'_> {
         });
         // What it is told from here on goes with it.
         let lost = Lost::Since(self.history.now());
-        let gone = self.begin(node, FaultKind::Kill, lost);
-        self.nodes.servers[node].kill9();
+        let gone = self.begin(node, FaultKind::Kill);
+        self.kill_and_lose(node, lost);
         self.end_leaving(fault);
         self.follow(node, other, gone)
     }
@@ -103,7 +104,8 @@ impl Injector<'_> {
     /// A fault only if too few stay for as many copies as are asked for.
     fn begin_leaving(&mut self, node: usize) -> Option<u64> {
         let too_few = self.nodes.len() - 1 < MOST_COPIES;
-        let fault = too_few.then(|| self.begin(node, FaultKind::Leave, Lost::All));
+        let begin = || self.history.begin_fault(node, FaultKind::Leave, Lost::All);
+        let fault = too_few.then(begin);
         let mut client = self.nodes.servers[node].client();
         client.run("DISQUE LEAVING yes").expect_ok();
         fault

@@ -159,9 +159,14 @@ impl Injector<'_> {
     }
 
     /// Something begins to go wrong with a node, now.
-    fn begin(&self, node: usize, kind: FaultKind, lost: Lost) -> u64 {
-        self.history
-            .begin_fault(self.history.now(), node, kind, lost)
+    fn begin(&self, node: usize, kind: FaultKind) -> u64 {
+        self.history.begin_fault(node, kind, Lost::Nothing)
+    }
+
+    /// Kills a node, which loses something with that.
+    fn kill_and_lose(&mut self, node: usize, lost: Lost) {
+        self.nodes.servers[node].kill9();
+        self.history.lost(node, FaultKind::Kill, lost);
     }
 
     /// What a node loses that is killed now.

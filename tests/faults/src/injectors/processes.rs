@@ -16,10 +16,10 @@ const TRIES: usize = 20;
 impl Injector<'_> {
     pub(super) fn kill(&mut self, nodes: &[usize]) -> Result<(), String> {
         let lost = self.lost_by_kill();
-        let begin = |node: &usize| self.begin(*node, FaultKind::Kill, lost);
+        let begin = |node: &usize| self.begin(*node, FaultKind::Kill);
         let faults: Vec<u64> = nodes.iter().map(begin).collect();
         for &node in nodes {
-            self.nodes.servers[node].kill9();
+            self.kill_and_lose(node, lost);
         }
         let mut answering = nodes.iter().filter(|node| self.answers(**node));
         if let Some(node) = answering.next() {
@@ -43,8 +43,8 @@ impl Injector<'_> {
             let before = said(self.nodes, node, DONE);
             let mut client = self.nodes.servers[node].client();
             let started = client.run("BGREWRITEAOF");
-            let fault = self.begin(node, FaultKind::Kill, self.lost_by_kill());
-            self.nodes.servers[node].kill9();
+            let (fault, lost) = (self.begin(node, FaultKind::Kill), self.lost_by_kill());
+            self.kill_and_lose(node, lost);
             let in_time =
                 !started.raw().starts_with(b"-") && said(self.nodes, node, DONE) == before;
             self.start_again(node, fault);
@@ -63,8 +63,8 @@ impl Injector<'_> {
         // What Redis waits after each command that it loads, in us.
         const SLOW: &str = "key-load-delay";
         for _ in 0..TRIES {
-            let fault = self.begin(node, FaultKind::Kill, self.lost_by_kill());
-            self.nodes.servers[node].kill9();
+            let (fault, lost) = (self.begin(node, FaultKind::Kill), self.lost_by_kill());
+            self.kill_and_lose(node, lost);
             let before = [LOADS, READY].map(|text| said(self.nodes, node, text));
             self.nodes.servers[node].configure(SLOW, "2000");
             self.nodes.servers[node].begin();
@@ -90,7 +90,7 @@ impl Injector<'_> {
         let longest = self.longest_pause.as_millis().max(1_000) as u64;
         let most = longest.min(most);
         let time = Duration::from_millis(self.random.random_range(200..=most));
-        let fault = self.begin(node, FaultKind::Pause, Lost::Nothing);
+        let fault = self.begin(node, FaultKind::Pause);
         self.nodes.servers[node].sigstop();
         let answers = self.answers(node);
         thread::sleep(time);
@@ -108,8 +108,9 @@ impl Injector<'_> {
             _ => Lost::Nothing,
         };
         for node in 0..self.nodes.len() {
-            let fault = self.begin(node, FaultKind::Kill, lost);
+            let fault = self.begin(node, FaultKind::Kill);
             self.nodes.servers[node].stop_clean();
+            self.history.lost(node, FaultKind::Kill, lost);
             let answers = self.answers(node);
             self.start_again(node, fault);
             if answers {

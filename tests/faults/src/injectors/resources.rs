@@ -1,7 +1,7 @@
 //! Memory, disks, clocks.
 
 use super::Injector;
-use disque_checker::{FaultKind, Lost};
+use disque_checker::FaultKind;
 use disque_testing::{wait_for, Persistence};
 use rand::Rng;
 use std::thread;
@@ -16,7 +16,7 @@ const BACK_S: i64 = 10;
 
 impl Injector<'_> {
     pub(super) fn fill_memory(&mut self, node: usize) -> Result<(), String> {
-        let fault = self.begin(node, FaultKind::Full, Lost::Nothing);
+        let fault = self.begin(node, FaultKind::Full);
         let mut client = self.nodes.servers[node].client();
         client.run("CONFIG SET maxmemory 1mb").expect_ok();
         let full = client.run("SET some thing");
@@ -39,7 +39,7 @@ impl Injector<'_> {
     }
 
     fn fill_disk_and_die(&mut self, node: usize) -> Result<(), String> {
-        let fault = self.begin(node, FaultKind::Kill, Lost::Nothing);
+        let fault = self.begin(node, FaultKind::Kill);
         self.fill(node)?;
         let status = self.nodes.servers[node].await_exit();
         let log = self.nodes.servers[node].log();
@@ -52,7 +52,7 @@ impl Injector<'_> {
     }
 
     fn fill_disk_and_refuse(&mut self, node: usize) -> Result<(), String> {
-        let fault = self.begin(node, FaultKind::Refuse, Lost::Nothing);
+        let fault = self.begin(node, FaultKind::Refuse);
         self.fill(node)?;
         let mut client = self.nodes.servers[node].client();
         let mut write = || client.run("SET some thing");
