@@ -33,6 +33,7 @@ check_packages() {
   if [ "${1:-}" != --build ]; then
     need binutils command -v nm
     need util-linux command -v setpriv
+    need iproute2 command -v ip
   fi
 }
 

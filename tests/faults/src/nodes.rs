@@ -31,6 +31,16 @@ pub struct Plan {
     pub disks: bool,
 }
 
+impl Plan {
+    /// What lies between the nodes.
+    pub fn between(&self) -> &'static str {
+        match self.apart {
+            true => "namespaces",
+            false => "proxies",
+        }
+    }
+}
+
 /// The servers of a run.
 pub struct Nodes {
     pub servers: Vec<Server>,

@@ -23,6 +23,11 @@ use std::time::{Duration, Instant};
 const PRODUCERS: u64 = 4;
 const CONSUMERS: u64 = 12;
 
+/// The consequences of a fault may show for so long.
+const SETTLE_MS: u64 = 10_000 + 3 * NODE_TIMEOUT_MS;
+/// Long enough that what is promised where nothing is wrong must hold for a while.
+const CALM: Duration = Duration::from_millis(SETTLE_MS + 5_000);
+
 /// What may happen in a run, and for how long.
 #[derive(Clone, Debug)]
 pub struct Wishes {
@@ -161,9 +166,13 @@ fn happen(
         injector
             .inject(act)
             .map_err(|why| format!("{act:?}: {why}"))?;
-        // Now and then all has the time to become well again.
-        if random.random_range(0..100) < 30 {
+        // Now and then all has the time to become well again, and seldom to be so.
+        let calm = random.random_range(0..100);
+        if calm < 30 {
             nodes.wait_connected()?;
+        }
+        if calm < 5 {
+            thread::sleep(CALM);
         }
     }
     Ok(())
@@ -192,7 +201,7 @@ fn limits() -> Limits {
     Limits {
         slack: 500,
         spread: 1_500,
-        settle: 10_000 + 3 * NODE_TIMEOUT_MS,
+        settle: SETTLE_MS,
         stuck: 2_000,
         stuck_after_fault: 4_000,
         ..Limits::default()

@@ -2,18 +2,17 @@
 
 use crate::injectors::Act;
 use crate::nodes::Plan;
-use disque_checker::{Cause, Class, Report, Summary};
+use disque_checker::{Cause, Class, Excuse, Report, Summary};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
 /// What came of one run.
-#[derive(Clone, Default)]
 pub struct Outcome {
     summary: Summary,
     broken: BTreeMap<Class, u64>,
     acts: Vec<Act>,
-    about: String,
+    plan: Plan,
     still: Duration,
 }
 
@@ -27,7 +26,7 @@ impl Outcome {
             summary: report.summary.clone(),
             broken,
             acts,
-            about: about(plan),
+            plan,
             still,
         }
     }
@@ -36,31 +35,32 @@ impl Outcome {
     pub fn line(&self) -> String {
         let (summary, broken) = (&self.summary, self.broken.values().sum::<u64>());
         format!(
-            "{}, {} added, {} delivered, {} broken promises, {:?}",
-            self.about, summary.added, summary.delivered, broken, self.acts
+            "{} nodes, {:?}, {}, {} added, {} delivered, {} broken promises, {:?}",
+            self.plan.count,
+            self.plan.persistence,
+            self.plan.between(),
+            summary.added,
+            summary.delivered,
+            broken,
+            self.acts
         )
     }
-}
-
-fn about(plan: Plan) -> String {
-    let between = match plan.apart {
-        true => "namespaces",
-        false => "proxies",
-    };
-    format!("{} nodes, {:?}, {between}", plan.count, plan.persistence)
 }
 
 /// What came of all runs.
 #[derive(Default)]
 pub struct Table {
-    runs: u64,
+    /// By what lay between the nodes.
+    runs: BTreeMap<&'static str, u64>,
     added: u64,
     refused: u64,
     unknown: u64,
     delivered: u64,
     again: BTreeMap<Cause, u64>,
+    missing: BTreeMap<Excuse, u64>,
     broken: BTreeMap<Class, u64>,
     acts: BTreeMap<Act, u64>,
+    longest_wait: u64,
     worst_recovery: u64,
     still: Duration,
 }
@@ -68,15 +68,19 @@ pub struct Table {
 impl Table {
     pub fn add(&mut self, outcome: Outcome) {
         let summary = outcome.summary;
-        self.runs += 1;
+        *self.runs.entry(outcome.plan.between()).or_default() += 1;
         self.added += summary.added;
         self.refused += summary.refused;
         self.unknown += summary.unknown;
         self.delivered += summary.delivered;
         self.still += outcome.still;
+        self.longest_wait = self.longest_wait.max(summary.longest_wait);
         self.worst_recovery = self.worst_recovery.max(summary.worst_recovery);
         for (cause, count) in summary.again {
             *self.again.entry(cause).or_default() += count;
+        }
+        for (excuse, count) in summary.missing {
+            *self.missing.entry(excuse).or_default() += count;
         }
         for (class, count) in outcome.broken {
             *self.broken.entry(class).or_default() += count;
@@ -94,7 +98,9 @@ impl Table {
 
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "runs            {}", self.runs)?;
+        for (between, count) in &self.runs {
+            writeln!(f, "runs            {count} {between}")?;
+        }
         writeln!(f, "added           {}", self.added)?;
         writeln!(f, "refused         {}", self.refused)?;
         writeln!(f, "unknown         {}", self.unknown)?;
@@ -102,10 +108,14 @@ impl fmt::Display for Table {
         for (cause, count) in &self.again {
             writeln!(f, "again           {count} {cause:?}")?;
         }
+        for (excuse, count) in &self.missing {
+            writeln!(f, "did not come    {count} {excuse:?}")?;
+        }
         for (act, count) in &self.acts {
             writeln!(f, "done            {count} {act:?}")?;
         }
-        writeln!(f, "no processor    {} ms", self.still.as_millis())?;
+        writeln!(f, "no processor    {} s of nodes", self.still.as_secs())?;
+        writeln!(f, "longest wait    {} ms", self.longest_wait)?;
         writeln!(f, "worst recovery  {} ms", self.worst_recovery)?;
         let twice = [Class::Duplicated, Class::MoreThanOnce, Class::Resurrected];
         let times = [Class::Early, Class::Expired, Class::Unreadable];
