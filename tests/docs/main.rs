@@ -60,6 +60,7 @@ pages! {
     decisions: "docs/decisions.md",
     performance: "docs/performance.md",
     proof: "docs/proof.md",
+    faults: "docs/faults.md",
 }
 
 #[test]

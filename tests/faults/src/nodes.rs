@@ -5,7 +5,7 @@ use crate::net::namespaces::Routes;
 use crate::net::Net;
 use crate::surroundings::{Surroundings, DISK_BYTES};
 use disque_checker::Left;
-use disque_testing::{hello, node_lines, Client, Door, Options, Persistence, Server};
+use disque_testing::{eventually, hello, node_lines, Client, Door, Options, Persistence, Server};
 use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -135,11 +135,14 @@ impl Nodes {
         self.net.contact(node, &self.servers[node])
     }
 
-    /// A node meets another one.
+    /// A node meets another one. Where it does not answer in time it is tried again.
     pub fn meet(&self, node: usize, other: usize) {
         let contact = self.contact(other);
         let meet = format!("DISQUE MEET {} {}", contact.ip(), contact.port());
-        self.servers[node].client().run(&meet).expect_ok();
+        let mut client = self.servers[node].client();
+        eventually(SETTLED, "a node meets another one", || {
+            client.run(&meet).raw() == b"+OK\r\n"
+        });
     }
 
     /// Waits until each node is connected to every other one, and reaches it.
