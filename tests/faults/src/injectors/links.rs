@@ -24,15 +24,10 @@ impl Injector<'_> {
         self.cut(|from, to| from == node || to == node)
     }
 
-    /// Each node reaches the next one, and the one before. Three nodes are a ring in
-    /// any case: then in one direction only.
+    /// Each node reaches its neighbours only.
     pub(super) fn ring(&mut self) -> Result<(), String> {
         let count = self.nodes.len();
-        self.cut(|from, to| {
-            let is_next = (from + 1) % count == to;
-            let is_before = (to + 1) % count == from;
-            !is_next && (count == 3 || !is_before)
-        })
+        self.cut(|from, to| !are_neighbours(count, from, to))
     }
 
     pub(super) fn cut_one_way(&mut self, node: usize, other: usize) -> Result<(), String> {
@@ -60,26 +55,18 @@ impl Injector<'_> {
             delay_ms: self.random.random_range(10..300),
             bytes_per_s: self.random.random_range(20_000..1_000_000),
         };
-        let pairs = self.pairs(|_, _| true);
+        let pairs = pairs(self.nodes.len(), |_, _| true);
         self.treat(&pairs, rule)
     }
 
     /// Connections of a node break in the middle of frames.
     pub(super) fn break_frames(&mut self, node: usize) -> Result<(), String> {
-        let pairs = self.pairs(|from, to| from == node || to == node);
+        let pairs = pairs(self.nodes.len(), |from, to| from == node || to == node);
         self.treat(&pairs, Rule::Break)
     }
 
-    fn pairs(&self, is_one: impl Fn(usize, usize) -> bool) -> Vec<Pair> {
-        let count = self.nodes.len();
-        let all = (0..count).flat_map(|from| (0..count).map(move |to| (from, to)));
-        all.filter(|(from, to)| from != to && is_one(*from, *to))
-            .map(|(from, to)| (Party::Node(from), Party::Node(to)))
-            .collect()
-    }
-
     fn cut(&mut self, is_cut: impl Fn(usize, usize) -> bool) -> Result<(), String> {
-        self.cut_pairs(&self.pairs(is_cut))
+        self.cut_pairs(&pairs(self.nodes.len(), is_cut))
     }
 
     fn cut_pairs(&mut self, pairs: &[Pair]) -> Result<(), String> {
@@ -105,5 +92,38 @@ impl Injector<'_> {
         gates.between.clear();
         self.history.end_fault(fault);
         proof
+    }
+}
+
+/// The pairs of nodes that are meant.
+fn pairs(count: usize, is_one: impl Fn(usize, usize) -> bool) -> Vec<Pair> {
+    let all = (0..count).flat_map(|from| (0..count).map(move |to| (from, to)));
+    all.filter(|(from, to)| from != to && is_one(*from, *to))
+        .map(|(from, to)| (Party::Node(from), Party::Node(to)))
+        .collect()
+}
+
+/// Whether a node reaches another one in a ring: the next one, and the one before. Three
+/// nodes are a ring in any case: then the next one only.
+fn are_neighbours(count: usize, from: usize, to: usize) -> bool {
+    let is_next = (from + 1) % count == to;
+    let is_before = (to + 1) % count == from;
+    is_next || (count > 3 && is_before)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn in_a_ring_each_reaches_some_and_is_reached_and_not_all_are() {
+        for (count, reached) in [(3, 1), (4, 2), (5, 2)] {
+            let open = pairs(count, |from, to| are_neighbours(count, from, to));
+            for node in (0..count).map(Party::Node) {
+                let there = open.iter().filter(|(from, _)| *from == node).count();
+                let back = open.iter().filter(|(_, to)| *to == node).count();
+                assert_eq!((there, back), (reached, reached));
+            }
+        }
     }
 }

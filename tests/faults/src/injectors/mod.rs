@@ -184,3 +184,15 @@ impl Injector<'_> {
         self.history.end_fault(fault);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn acts_are_found_by_their_names() {
+        assert_eq!(acts_named("FlipBit,Leave"), [Act::FlipBit, Act::Leave]);
+        let names = ACTS.map(|act| format!("{act:?}"));
+        assert_eq!(acts_named(&names.join(",")), ACTS);
+    }
+}
