@@ -82,9 +82,9 @@ fn start() -> Cluster {
     let cluster = Cluster::start(NODES, options);
     for node in 0..NODES {
         let mut client = cluster[node].client();
-        // A machine that stands still for a second fails no run.
+        // A machine that stands still for some seconds fails no run.
         client
-            .run("CONFIG SET disque.node-timeout 5000")
+            .run("CONFIG SET disque.node-timeout 60000")
             .expect_ok();
     }
     cluster
