@@ -109,9 +109,10 @@ impl Injector<'_> {
         let plan = &self.nodes.plan;
         let writes = plan.persistence != Persistence::None;
         match act {
-            Act::KillInRewrite | Act::KillInLoad | Act::LoseTail | Act::FlipBit | Act::LoseFile => {
-                writes
-            }
+            Act::KillInRewrite | Act::KillInLoad | Act::FlipBit | Act::LoseFile => writes,
+            // What was synced before each reply does not end with the power; at-most-once
+            // jobs rely on it.
+            Act::LoseTail => plan.persistence == Persistence::Aof,
             Act::FillDisk => writes && plan.disks,
             Act::Slow | Act::BreakFrames => matches!(self.nodes.net, Net::Gates(_)),
             Act::SetClock => plan.clocks,
