@@ -8,11 +8,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// How many seeds may pass before one shows that a rule is broken.
 const SEEDS: u64 = 200;
+/// Where they begin.
+const FIRST_SEED: u64 = 1_001;
 
 /// The first seed that finds a mutant out, and what it saw. One in which sound nodes
 /// fail as well would show nothing.
 fn first_caught(mutant: Mutant) -> Option<(u64, String)> {
-    (1..=SEEDS).find_map(|seed| {
+    (FIRST_SEED..FIRST_SEED + SEEDS).find_map(|seed| {
         let mut world = World::new(seed);
         world.breed(mutant);
         let wrong = run_world(&mut world).err()?;

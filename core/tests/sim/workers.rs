@@ -73,7 +73,7 @@ impl World {
             false => self.random.range(0, last as u64 - 1) as usize,
         };
         let (name, random) = (queue_name(queue), &mut self.random);
-        let retry = random.pick(&[0, 200, 1_000, 3_000, 3_000, 20_000]);
+        let retry = random.pick(&[0, 0, 200, 1_000, 3_000, 3_000, 20_000]);
         let replicate = match retry {
             0 => 1,
             _ => random.range(1, self.profile.nodes as u64) as u16,
