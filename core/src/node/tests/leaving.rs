@@ -24,6 +24,19 @@ fn stay(net: &mut Net, at: usize) {
     net.on(at, |node, now, fx| node.set_leaving(false, now, fx));
 }
 
+/// Two nodes and a job of the first, of which the second has no room for a copy.
+fn with_refused_copy() -> (Net, JobId) {
+    let mut net = Net::new(2);
+    press(&mut net, 1, Pressure::Full);
+    let add = AddJob {
+        replicate: Some(2),
+        sync: Some(Sync::Copies(1)),
+        ..job()
+    };
+    let id = net.add(0, &add);
+    (net, id)
+}
+
 fn jobs(net: &Net, at: usize) -> usize {
     net.servers[at].kit.node.job_count()
 }
@@ -76,14 +89,7 @@ fn a_queue_that_is_paused_in_elsewhere_holds_up_its_own_jobs_only() {
 
 #[test]
 fn a_copy_that_is_refused_again_and_again_is_not_written_down_again() {
-    let mut net = Net::new(2);
-    press(&mut net, 1, Pressure::Full);
-    let add = AddJob {
-        replicate: Some(2),
-        sync: Some(Sync::Copies(1)),
-        ..job()
-    };
-    let id = net.add(0, &add);
+    let (mut net, id) = with_refused_copy();
     net.pass(100_000);
     let before = net.written(0);
     net.pass(65_000);
@@ -97,14 +103,7 @@ fn a_copy_that_is_refused_again_and_again_is_not_written_down_again() {
 
 #[test]
 fn a_node_that_stays_after_all_gets_the_copies_that_found_no_place() {
-    let mut net = Net::new(2);
-    press(&mut net, 1, Pressure::Full);
-    let add = AddJob {
-        replicate: Some(2),
-        sync: Some(Sync::Copies(1)),
-        ..job()
-    };
-    let id = net.add(0, &add);
+    let (mut net, id) = with_refused_copy();
     leave(&mut net, 1);
     press(&mut net, 1, Pressure::None);
     net.pass(100_000);
