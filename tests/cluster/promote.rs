@@ -320,13 +320,14 @@ fn a_sentinel_fails_over_and_makes_the_old_primary_a_replica() {
     assert_eq!(told(&replica, "state"), "serves");
 }
 
-/// A Sentinel that watches a server, alone.
+/// A Sentinel that watches a server, alone. It takes a machine that is late by seconds
+/// for a dead server: with less time it fails over to and fro.
 fn sentinel_of(primary: &Server) -> Server {
     let watched = format!("test 127.0.0.1 {} 1", primary.port());
     let options = Options::new()
         .sentinel()
         .set("sentinel", &format!("monitor {watched}"))
-        .set("sentinel", "down-after-milliseconds test 1000")
+        .set("sentinel", "down-after-milliseconds test 5000")
         .set("sentinel", "failover-timeout test 5000");
     Server::start(options)
 }
