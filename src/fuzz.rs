@@ -3,6 +3,7 @@
 
 use crate::commands::{addjob, getjob, ids, queues, scan};
 use disque_core::error::Error;
+use disque_core::node::add::AddJob;
 use disque_core::span::Span;
 use std::collections::HashSet;
 
@@ -25,12 +26,16 @@ fn parse(command: &[u8], words: &[&[u8]]) -> Result<(), Error> {
     match command {
         b"addjob" => {
             let add = addjob::parse(words)?;
-            assert_eq!((add.queue, add.body), (words[0], words[1]));
-            assert!(!add.ttl.is_zero());
-            for span in [add.ttl, add.delay, add.retry.unwrap_or(Span::ZERO)] {
-                assert!(span.secs_rounded_up() <= Span::MAX_SECONDS);
-            }
-            assert!(add.replicate != Some(0) && add.max_len != Some(0));
+            assert_eq!((add.queue, add.bodies), (words[0], &words[1..2]));
+            check_options(&add);
+        }
+        b"addjobs" => {
+            let add = addjob::parse_batch(words)?;
+            assert_eq!(add.queue, words[0]);
+            assert!(!add.bodies.is_empty() && words.ends_with(add.bodies));
+            let before = words[words.len() - add.bodies.len() - 1];
+            assert!(before.eq_ignore_ascii_case(b"BODIES"));
+            check_options(&add);
         }
         b"getjob" => {
             let get = getjob::parse(words)?;
@@ -58,6 +63,14 @@ fn parse(command: &[u8], words: &[&[u8]]) -> Result<(), Error> {
         _ => {}
     }
     Ok(())
+}
+
+fn check_options(add: &AddJob<'_>) {
+    assert!(!add.ttl.is_zero());
+    for span in [add.ttl, add.delay, add.retry.unwrap_or(Span::ZERO)] {
+        assert!(span.secs_rounded_up() <= Span::MAX_SECONDS);
+    }
+    assert!(add.replicate != Some(0) && add.max_len != Some(0));
 }
 
 #[cfg(test)]

@@ -399,6 +399,8 @@ impl Host {
                 self.forget(id, now());
             }
         }
+        // What becomes of their jobs its primary decides.
+        self.fx.records.clear();
         self.answer_pending(turn.main(), ANSWERED_PER_ROUND);
         self.node.free_discarded(STEPS);
         self.step_scans(turn);
@@ -408,7 +410,7 @@ impl Host {
         self.waiting.remove(&id);
         self.meetings.remove(&id);
         self.drop_scan(id);
-        self.node.forget_waiter(id, now);
+        self.node.forget_waiter(id, now, &mut self.fx);
     }
 
     /// Carries out what a call wants done and sets the alarm.

@@ -53,6 +53,17 @@ pub static SETTINGS: &[Setting] = &[
         },
     },
     Setting {
+        name: c"max-batch",
+        value: Value::Number {
+            default: 16 * MIB,
+            min: 1,
+            max: 512 * MIB,
+            unit: Unit::Bytes,
+            get: |main| read(main, |s| s.max_batch as i64),
+            set: |main, v| write(main, |s| s.max_batch = v as u64),
+        },
+    },
+    Setting {
         name: c"max-queue-name",
         value: Value::Number {
             default: MIB / 16,

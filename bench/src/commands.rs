@@ -4,8 +4,8 @@ use crate::compare::{head, in_turns, measure, Aim, Figures};
 use crate::load::{load, Run, Shape};
 use crate::replies::{entry_ids, job_ids};
 use crate::systems::{
-    add_entries, add_jobs, command, empty_jobs, empty_keys, same, with_module, without_module,
-    BODY, DEEP, FIFTY,
+    add_entries, add_jobs, batch_of, command, empty_jobs, empty_keys, same, with_module,
+    without_module, BODY, DEEP, FIFTY,
 };
 use crate::Plan;
 use disque_testing::Server;
@@ -53,6 +53,21 @@ pub fn adding(plan: &Plan) {
             || fresh(&other, empty_keys, &xadd, shape),
         );
     }
+    let batches = plan.commands / DEEP.window;
+    let add = vec![batch_of(DEEP.window, &["ADDJOBS", "q", "0"]); batches];
+    let xadd = same(batches * DEEP.window, &["XADD", "s", "*", "body", BODY]);
+    in_turns(
+        plan.rounds,
+        "50 x ADDJOBS of 16, in jobs",
+        &Aim::None,
+        || {
+            empty_jobs(&module);
+            measure(&module, xadd.len(), || {
+                load(module.port(), FIFTY, &add, false)
+            })
+        },
+        || fresh(&other, empty_keys, &xadd, DEEP),
+    );
 }
 
 fn fresh(server: &Server, empty: fn(&Server), commands: &[Vec<u8>], shape: Shape) -> Figures {

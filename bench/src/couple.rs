@@ -71,29 +71,45 @@ impl Couple {
     /// ADDJOB at the first node, with two copies to wait for; its message, if it was
     /// to be sent at once.
     pub fn add(&mut self) -> Option<Vec<u8>> {
+        self.add_all(job().bodies).pop()
+    }
+
+    /// The same with ADDJOBS.
+    pub fn add_all(&mut self, bodies: &[&[u8]]) -> Vec<Vec<u8>> {
         let add = AddJob {
             replicate: Some(2),
+            bodies,
             ..job()
         };
         let (node, now) = (&mut self.nodes[0], self.now);
         let added = node.add_job(now, &add, true, &mut self.fx);
         added.expect("the other node is reachable");
-        let sent = self.fx.bus.drain(..).find_map(|action| match action {
+        let messages = self.fx.bus.drain(..).filter_map(|action| match action {
             BusAction::Send { message, .. } => Some(message),
             _ => None,
         });
+        let messages = messages.collect();
         self.finish();
-        sent
+        messages
     }
 
     /// The messages of so many jobs, in one frame.
     pub fn frame(&mut self, jobs: usize) -> Frame {
+        let messages = (0..jobs).filter_map(|_| self.add()).collect();
+        self.frame_of(messages)
+    }
+
+    /// The messages of a batch, in one frame.
+    pub fn frame_of_batch(&mut self, bodies: &[&[u8]]) -> Frame {
+        let messages = self.add_all(bodies);
+        self.frame_of(messages)
+    }
+
+    fn frame_of(&self, messages: Vec<Vec<u8>>) -> Frame {
         let (node, now) = (&self.nodes[0], self.now);
         let to = node.reachable_peers(now).next().expect("it is reachable");
         let mut bytes = encode_header(&node.header(Some(to), CONNECTION));
-        for _ in 0..jobs {
-            bytes.extend(self.add().expect("a message"));
-        }
+        bytes.extend(messages.concat());
         Frame { to, bytes }
     }
 

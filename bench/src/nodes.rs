@@ -2,7 +2,7 @@
 
 use crate::compare::{figures_of, head, in_turns, line, measure, median, Aim, Figures};
 use crate::load::{load, Shape};
-use crate::systems::{command, options, pin_load, same, with_replicas, BODY, DEEP, FIFTY};
+use crate::systems::{batch_of, command, options, pin_load, with_replicas, BODY, DEEP, FIFTY};
 use crate::Plan;
 use disque_testing::{Client, Cluster, Server};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,28 +22,46 @@ pub fn copies(plan: &Plan) {
         connections: 1,
         window: 1,
     };
+    let options = ["5000", "REPLICATE", "3"];
+    let single = command(&[&["ADDJOB", "q", BODY], &options[..]].concat());
+    let batch = batch_of(DEEP.window, &[&["ADDJOBS", "q"], &options[..]].concat());
     // The first aim is one of time: p50 at most 0.8 of the other.
-    for (what, shape, aim) in [
-        ("1 x 1 (aim: p50 <= 0.8)", one, Aim::AtLeast(1.25)),
-        ("50 x 1", FIFTY, Aim::AtLeast(0.9)),
-        ("50 x 16", DEEP, Aim::AtLeast(0.25)),
+    for (what, shape, add, aim) in [
+        ("1 x 1 (aim: p50 <= 0.8)", one, &single, Aim::AtLeast(1.25)),
+        ("50 x 1", FIFTY, &single, Aim::AtLeast(0.9)),
+        ("50 x 16", DEEP, &single, Aim::AtLeast(0.25)),
+        (
+            "50 x ADDJOBS of 16, in jobs",
+            DEEP,
+            &batch,
+            Aim::AtLeast(0.8),
+        ),
     ] {
-        let jobs = plan.commands / if shape.connections == 1 { 20 } else { 2 };
-        let add = same(jobs, &["ADDJOB", "q", BODY, "5000", "REPLICATE", "3"]);
+        let batches = plan.commands / if shape.connections == 1 { 20 } else { 2 } / shape.window;
+        let jobs = batches * shape.window;
+        // A batch is one command under way.
+        let is_batch = std::ptr::eq(add, &batch);
+        let (count, window) = if is_batch {
+            (batches, 1)
+        } else {
+            (jobs, shape.window)
+        };
+        let add = vec![add.clone(); count];
         // One WAIT for each batch: it is what makes the batch safe.
         let xadd = command(&["XADD", "s", "*", "body", BODY]);
-        let mut batch = vec![xadd; shape.window];
-        batch.push(command(&["WAIT", "2", "0"]));
-        let waited = vec![batch; jobs / shape.window].concat();
+        let mut waited = vec![xadd; shape.window];
+        waited.push(command(&["WAIT", "2", "0"]));
+        let waited = vec![waited; batches].concat();
         let with_wait = Shape {
             window: shape.window + 1,
             ..shape
         };
+        let of_jobs = Shape { window, ..shape };
         in_turns(
             plan.rounds,
             what,
             &aim,
-            || measure(module, jobs, || load(module.port(), shape, &add, false)),
+            || measure(module, jobs, || load(module.port(), of_jobs, &add, false)),
             || {
                 measure(&streams[0], jobs, || {
                     load(streams[0].port(), with_wait, &waited, false)

@@ -23,7 +23,7 @@ pub const START: Now = Now {
 pub fn job() -> AddJob<'static> {
     AddJob {
         queue: b"queue",
-        body: &BODY,
+        bodies: &[&BODY],
         timeout_ms: 0,
         replicate: Some(1),
         sync: None,
@@ -70,7 +70,18 @@ impl Solo {
         let added = self.node.add_job(self.now, &job(), true, &mut self.fx);
         self.finish();
         match added {
-            Ok(Added::Done(id)) => id,
+            Ok(Added::Done(ids)) => ids[0],
+            other => panic!("not added: {other:?}"),
+        }
+    }
+
+    /// ADDJOBS.
+    pub fn add_all(&mut self, bodies: &[&[u8]]) -> usize {
+        let add = AddJob { bodies, ..job() };
+        let added = self.node.add_job(self.now, &add, true, &mut self.fx);
+        self.finish();
+        match added {
+            Ok(Added::Done(ids)) => ids.len(),
             other => panic!("not added: {other:?}"),
         }
     }

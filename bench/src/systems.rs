@@ -106,6 +106,13 @@ pub fn same(count: usize, words: &[&str]) -> Vec<Vec<u8>> {
     vec![encode(words); count]
 }
 
+/// ADDJOBS of so many jobs, and what goes before their bodies.
+pub fn batch_of(jobs: usize, words: &[&str]) -> Vec<u8> {
+    let bodies = std::iter::repeat_n(BODY, jobs);
+    let words = words.iter().copied().chain(["BODIES"]).chain(bodies);
+    encode(&words.collect::<Vec<_>>())
+}
+
 /// Adds so many jobs to a queue.
 pub fn add_jobs(server: &Server, queue: &str, count: usize) -> Run {
     let commands = same(count, &["ADDJOB", queue, BODY, "0"]);

@@ -55,6 +55,8 @@ pub struct Copies {
     pub responsible: Option<Holder>,
     /// The producer that waits for copies.
     pub adder: Option<WaiterId>,
+    /// Enough nodes have one: its producer waits for other jobs of the batch.
+    pub held: bool,
     /// To whom the job was given, while that is not answered.
     pub handed: Option<Holder>,
     /// The question before queueing, if one is open.
@@ -92,6 +94,7 @@ impl Copies {
             turn: 0,
             responsible: None,
             adder: None,
+            held: false,
             handed: None,
             asking: None,
             duty: Duty::None,
@@ -146,9 +149,9 @@ impl CopiesTable {
         self.slab.len()
     }
 
-    /// Whether not one more fits.
-    pub fn is_full(&self) -> bool {
-        self.slab.is_full()
+    /// Whether so many more fit.
+    pub fn has_room(&self, count: usize) -> bool {
+        self.slab.has_room(count)
     }
 
     /// Whether there are none.

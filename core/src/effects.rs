@@ -6,7 +6,7 @@
 
 use crate::cluster::{Contact, PeerKey};
 use crate::error::Error;
-use crate::job_id::JobId;
+use crate::job_id::Ids;
 use crate::message::{encode_message, Message};
 use crate::record::RecordBatch;
 use crate::succession::Successor;
@@ -21,8 +21,8 @@ pub struct WaiterId(pub u64);
 pub enum Answer {
     /// These jobs were delivered to it.
     Jobs(Delivered),
-    /// Its job has the copies that it waited for.
-    Added(JobId),
+    /// Its jobs have the copies that it waited for.
+    Added(Ids),
     /// Its time is over, or there will be nothing.
     Null,
     /// It cannot be served.

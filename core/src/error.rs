@@ -13,7 +13,7 @@ pub enum Error {
     NoRepl,
     /// Copies would have to be waited for where nothing may wait.
     MayNotWait,
-    /// The queue already holds as many jobs as MAXLEN allows.
+    /// The queue would hold more jobs than MAXLEN allows.
     MaxLen,
     /// The queue takes no jobs now.
     Paused,
@@ -113,7 +113,7 @@ impl fmt::Display for Error {
             Error::NoRepl => {
                 "NOREPL Not enough reachable nodes for the requested replication level"
             }
-            Error::MaxLen => "MAXLEN Queue is already as long as MAXLEN allows",
+            Error::MaxLen => "MAXLEN Queue would become longer than MAXLEN allows",
             Error::Paused => "PAUSED Queue is paused in: it takes no jobs now, try later",
             Error::Forgotten => {
                 "FORGOTTEN The cluster has forgotten this node: DISQUE RESET makes it a new one"

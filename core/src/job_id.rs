@@ -10,6 +10,7 @@ use bincode::enc::Encoder;
 use bincode::error::EncodeError;
 use bincode::{Decode, Encode};
 use sha1::{Digest, Sha1};
+use smallvec::SmallVec;
 use std::fmt;
 
 /// Length of an id as text, in bytes.
@@ -17,6 +18,9 @@ pub const TEXT_LEN: usize = 40;
 
 /// An id as text. Always ASCII.
 pub type IdText = [u8; TEXT_LEN];
+
+/// The ids of the jobs that one command adds. Nearly always it is one.
+pub type Ids = SmallVec<[JobId; 1]>;
 
 /// The id of a job.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Decode)]
@@ -100,6 +104,11 @@ impl JobId {
     /// the job may be delivered more than once.
     pub fn ttl_field(&self) -> u16 {
         u16::from_be_bytes(self.ttl)
+    }
+
+    /// Whether the job may be delivered more than once.
+    pub fn is_retried(&self) -> bool {
+        self.ttl_field() % 2 == 1
     }
 }
 

@@ -6,6 +6,8 @@
 pub struct Settings {
     /// Longest body, in bytes.
     pub max_body: u64,
+    /// Most bytes of all bodies of one command.
+    pub max_batch: u64,
     /// Longest queue name, in bytes.
     pub max_queue_name: u64,
     /// Most ids or queue names in one command.
@@ -50,6 +52,7 @@ impl Default for Settings {
     fn default() -> Self {
         Settings {
             max_body: 16 << 20,
+            max_batch: 16 << 20,
             max_queue_name: 64 << 10,
             max_ids: 10_000,
             max_blocked_clients: 100_000,

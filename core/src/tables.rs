@@ -7,7 +7,7 @@ use crate::effects::WaiterId;
 use crate::error::Error;
 use crate::holders::Holder;
 use crate::job::Job;
-use crate::job_id::JobId;
+use crate::job_id::{Ids, JobId};
 use crate::queue::Queue;
 use smallvec::SmallVec;
 use std::ops::{Index, IndexMut};
@@ -44,9 +44,9 @@ impl JobTable {
         self.slab.is_empty()
     }
 
-    /// Whether not one more fits.
-    pub fn is_full(&self) -> bool {
-        self.slab.is_full()
+    /// Whether so many more fit.
+    pub fn has_room(&self, count: usize) -> bool {
+        self.slab.has_room(count)
     }
 
     /// Bytes that the jobs take, see [`Job::memory`].
@@ -197,7 +197,7 @@ impl QueueTable {
 
     /// Whether not one more fits.
     pub fn is_full(&self) -> bool {
-        self.slab.is_full()
+        !self.slab.has_room(1)
     }
 
     /// The queue with this key, if it still exists.
@@ -330,13 +330,15 @@ pub struct Waiter {
     timer: TimerLinks,
 }
 
-/// A client that waits for copies of a job.
+/// A client that waits for copies of a job, or of all jobs of a batch.
 pub struct Producer {
-    /// The job.
-    pub job: JobId,
-    /// Nodes that keep no copy.
+    /// The jobs, in the order in which they were given.
+    pub jobs: Ids,
+    /// How many of them are not on enough nodes yet.
+    pub waiting: usize,
+    /// Nodes that keep no copy. Those of one batch are alike to a node.
     pub refused: SmallVec<[Holder; 4]>,
-    /// Whether all of them have no memory.
+    /// Whether all of them have no memory, and none can have one of the jobs.
     pub all_full: bool,
 }
 
@@ -371,11 +373,14 @@ impl Waiter {
     }
 
     /// A producer that does not wait yet.
-    pub fn for_copies(job: JobId, deadline: u64) -> Waiter {
+    pub fn for_copies(jobs: Ids, deadline: u64) -> Waiter {
+        // At-most-once jobs move: while one is refused, others are on their way.
+        let move_together = jobs.len() > 1 && !jobs[0].is_retried();
         let producer = Producer {
-            job,
+            waiting: jobs.len(),
+            jobs,
             refused: SmallVec::new(),
-            all_full: true,
+            all_full: !move_together,
         };
         Waiter {
             producer: Some(Box::new(producer)),

@@ -93,7 +93,18 @@ pub static TABLE: &[Listed] = &[
             c"O(log N) in the jobs queued, O(1) for the youngest",
         ),
         c"Adds a job to a queue and returns its id",
-        Entry::of(addjob::run),
+        Entry::of(addjob::addjob),
+    ),
+    listed(
+        addjob::BATCH_USAGE,
+        (
+            c"addjobs",
+            FAST_WRITE,
+            -5,
+            c"O(log N) in the jobs queued, O(1) for the youngest, for each body",
+        ),
+        c"Adds jobs to a queue, all or none, and returns their ids",
+        Entry::of(addjob::addjobs),
     ),
     listed(
         getjob::USAGE,

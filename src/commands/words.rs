@@ -27,6 +27,16 @@ impl<'a, 'w> Words<'a, 'w> {
         Ok(first)
     }
 
+    /// The next word, as a list of one.
+    pub fn one(&mut self) -> Result<&'w [&'a [u8]], Error> {
+        let (first, rest) = self
+            .words
+            .split_at_checked(1)
+            .ok_or(Error::Syntax(self.usage))?;
+        self.words = rest;
+        Ok(first)
+    }
+
     /// The next word in capitals, to match options against; `None` at the end.
     /// A word that is longer than any option is a syntax error.
     pub fn option(&mut self) -> Result<Option<Keyword>, Error> {

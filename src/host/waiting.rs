@@ -1,6 +1,7 @@
 //! Clients that wait for what the node has to answer.
 
 use super::{Host, Note, HOST};
+use crate::commands::addjob::write_ids;
 use crate::commands::reply::write_jobs;
 use crate::ffi::{self, Blocked, Call, Ctx, Fate, MainThread, Reply};
 use disque_core::clock::Now;
@@ -23,6 +24,8 @@ pub enum Awaits {
     Jobs,
     /// ADDJOB.
     Copies,
+    /// ADDJOBS.
+    Batch,
 }
 
 /// What an answered client was given.
@@ -55,7 +58,7 @@ impl Host {
         call: &mut Call<'_>,
     ) -> Result<(), Error> {
         let Ok(blocked) = call.block(id.0) else {
-            self.node.forget_waiter(id, now);
+            self.node.forget_waiter(id, now, &mut self.fx);
             return Err(Error::MayNotWait);
         };
         let client = call.ctx().client_id();
@@ -118,14 +121,16 @@ impl Host {
             return;
         };
         let Waiting {
-            client, blocked, ..
+            client,
+            blocked,
+            awaits,
         } = waiting;
         let (node, fx) = (&self.node, &self.fx);
         let answered = blocked.answer(main, |reply| match answer {
             Answer::Jobs(delivered) => {
                 write_jobs(reply, node, fx.jobs(*delivered), delivered.with_counters)
             }
-            Answer::Added(id) => reply.bulk(id.text()),
+            Answer::Added(ids) => write_ids(reply, ids, awaits),
             Answer::Null => reply.null_array(),
             Answer::Error(error) => reply.error(&error.to_string()),
         });
@@ -148,7 +153,7 @@ pub fn on_timed_out(ctx: &Ctx, id: u64, reply: &mut Reply<'_>) {
         host.waiting.get(&id).map(|waiting| waiting.awaits)
     });
     match awaits {
-        Ok(Some(Awaits::Copies)) => reply.error(&Error::NoRepl.to_string()),
+        Ok(Some(Awaits::Copies | Awaits::Batch)) => reply.error(&Error::NoRepl.to_string()),
         _ => reply.null_array(),
     }
     leave_note(ctx, Note::Gone(id));

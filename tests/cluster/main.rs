@@ -10,6 +10,7 @@ mod access;
 mod acks;
 mod adders;
 mod address;
+mod batch;
 mod common;
 mod elsewhere;
 mod federation;

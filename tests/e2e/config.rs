@@ -98,6 +98,7 @@ fn every_command_tells_redis_its_arity_and_flags() {
     let mut c = server.client();
     for (name, arity, wanted, unwanted) in [
         ("addjob", -4, &["write"][..], &["readonly"][..]),
+        ("addjobs", -5, &["write"], &["readonly"]),
         ("getjob", -3, &["write"], &["readonly"]),
         ("ackjob", -2, &["write"], &["readonly", "denyoom"]),
         ("fastack", -2, &["write"], &["readonly", "denyoom"]),

@@ -9,6 +9,7 @@ mod abuse;
 mod acl;
 mod add;
 mod at_most_once;
+mod batch;
 mod blocking;
 mod cases;
 mod clock;

@@ -5,7 +5,7 @@
 //! script has callgrind look, and all others outside.
 
 use disque_bench::couple::Couple;
-use disque_bench::solo::Solo;
+use disque_bench::solo::{Solo, BODY};
 use std::hint::black_box;
 
 /// Jobs that are there before: the tables have some size.
@@ -13,6 +13,8 @@ const BEFORE: usize = 5_000;
 const COMMANDS: usize = 1_000;
 /// Ids of one command, messages of one frame.
 const MANY: usize = 100;
+/// Bodies of one ADDJOBS.
+const BATCH: usize = 16;
 
 fn main() {
     let mut solo = Solo::with_jobs(BEFORE);
@@ -39,6 +41,10 @@ fn main() {
     count("ACKJOB of 100", COMMANDS / MANY, || {
         got.iter().for_each(|ids| _ = black_box(solo.ack(ids)));
     });
+    let batch = [&BODY[..]; BATCH];
+    count("ADDJOBS of 16", MANY, || {
+        (0..MANY).for_each(|_| _ = black_box(solo.add_all(&batch)));
+    });
 
     let mut couple = Couple::new();
     count("ADDJOB REPLICATE 2", MANY, || {
@@ -54,6 +60,16 @@ fn main() {
         answered = answers.iter().map(|answer| couple.confirm(answer)).sum();
     });
     assert_eq!(answered, COMMANDS, "a producer was not answered");
+    count("ADDJOBS of 16, REPLICATE 2", MANY, || {
+        (0..MANY).for_each(|_| _ = black_box(couple.add_all(&batch)));
+    });
+    let frames: Vec<_> = (0..MANY).map(|_| couple.frame_of_batch(&batch)).collect();
+    let answers: Vec<_> = frames.iter().map(|frame| couple.take(frame)).collect();
+    let mut answered = 0;
+    count("answer of 16 GOTJOB of a batch", MANY, || {
+        answered = answers.iter().map(|answer| couple.confirm(answer)).sum();
+    });
+    assert_eq!(answered, MANY, "a producer was not answered");
 }
 
 fn count(kind: &str, commands: usize, mut work: impl FnMut()) {

@@ -87,14 +87,14 @@ impl<T> Slab<T> {
         self.len == 0
     }
 
-    /// Whether `insert` would fail.
-    pub fn is_full(&self) -> bool {
-        self.len >= self.limit
+    /// Whether so many more fit.
+    pub fn has_room(&self, count: usize) -> bool {
+        count <= self.limit - self.len
     }
 
     /// Stores `value` and returns its key.
     pub fn insert(&mut self, value: T) -> Result<u32, Full> {
-        if self.is_full() {
+        if !self.has_room(1) {
             return Err(Full);
         }
         let chunk = match self.roomy.next(0) {

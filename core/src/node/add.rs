@@ -1,22 +1,25 @@
-//! ADDJOB.
+//! ADDJOB, and ADDJOBS: one batch, of which all jobs are added or none.
 
-use super::{check_length, Node};
+use super::replication::Plan;
+use super::{check_length, check_size, Node};
 use crate::clock::Now;
+use crate::copies::Copies;
 use crate::effects::{Effects, WaiterId};
 use crate::error::Error;
 use crate::job::{Job, Options, State};
-use crate::job_id::JobId;
+use crate::job_id::{Ids, JobId};
 use crate::memory::Pressure;
 use crate::mutants::Mutant;
 use crate::span::Span;
+use smallvec::smallvec;
 
-/// What ADDJOB asks for, with every value in its range already.
+/// What ADDJOB or ADDJOBS asks for, with every value in its range already.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddJob<'a> {
     /// The queue's name.
     pub queue: &'a [u8],
-    /// The body.
-    pub body: &'a [u8],
+    /// The bodies: a job for each, and there is one at least.
+    pub bodies: &'a [&'a [u8]],
     /// How long to wait for copies, in milliseconds; 0 for no limit.
     pub timeout_ms: u64,
     /// REPLICATE, 1 to 65535, if given.
@@ -52,27 +55,38 @@ pub(super) enum Place {
 }
 
 /// What came of an ADDJOB.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Added {
-    /// The job is there.
-    Done(JobId),
-    /// Its copies have to be waited for.
+    /// The jobs are there, in the order of their bodies.
+    Done(Ids),
+    /// Their copies have to be waited for.
     Waits {
-        /// The job.
-        id: JobId,
+        /// The jobs, in the same order.
+        ids: Ids,
         /// The producer that will be answered.
         waiter: WaiterId,
     },
 }
 
+/// What the jobs of one command have in common.
+struct Common {
+    queue: u32,
+    options: Options,
+    place: Place,
+    /// The producer, if it waits for copies.
+    waiter: Option<WaiterId>,
+    /// Where the copies go, if there are to be some.
+    plan: Option<Plan>,
+}
+
 /// RETRY where a job does not say, unless a tenth of its TTL is less.
 const DEFAULT_RETRY_MS: u64 = 300_000;
 const MIN_DEFAULT_RETRY_MS: u64 = 1_000;
-/// How many jobs one ADDJOB may drop to make room.
+/// How many jobs may be dropped to make room for one.
 const MAX_RELIEF: usize = 16;
 
 impl Node {
-    /// ADDJOB: a new job, queued or delayed.
+    /// ADDJOB and ADDJOBS: new jobs, queued or delayed.
     pub fn add_job(
         &mut self,
         now: Now,
@@ -104,12 +118,11 @@ impl Node {
         self.check_limits(add)?;
         let place = self.place_of_new()?;
         let options = self.options_of(now, add, place)?;
-        self.check_copies_possible(now, &options, place, can_wait)?;
+        let count = add.bodies.len();
+        self.check_copies_possible(now, &options, place, count, can_wait)?;
         let existing = self.queues.find(add.queue);
-        if let Some(key) = existing {
-            self.check_lets_in(key, add.max_len)?;
-        }
-        self.make_room(place, now, fx)?;
+        self.check_lets_in(existing, count as u64, add.max_len)?;
+        self.make_room(place, &options, add.bodies, now, fx)?;
         if existing.is_none() {
             self.check_room_for_queue(add.queue)?;
         }
@@ -118,9 +131,58 @@ impl Node {
             Some(key) => key,
             None => self.queues.find_or_create(add.queue, now)?,
         };
-        let id = self.ids.next(options.ttl, !options.retry.is_zero());
+        let ids = self.new_ids(count, &options);
+        let waiter = if options.sync > 1 || place == Place::Elsewhere {
+            Some(self.wait_for_copies(ids.clone(), add.timeout_ms, now)?)
+        } else {
+            None
+        };
+        let moves = options.retry.is_zero();
+        let stays = place == Place::Here && options.replicate == 1;
+        let common = Common {
+            queue,
+            options,
+            place,
+            waiter,
+            plan: (!moves && !stays).then(|| self.plan_copies(queue, &options, place, waiter, now)),
+        };
+        for (number, body) in add.bodies.iter().enumerate() {
+            self.add_one(ids[number], body, &common, now, fx)?;
+        }
+        self.queues[queue].used_at = now.mono_ms;
+        self.stats.added += count as u64;
+        let replicate = u64::from(options.replicate);
+        if add.replicate.is_none() && self.settings.default_replicate > replicate {
+            self.stats.added_below_default += count as u64;
+        }
+        Ok(match waiter {
+            Some(waiter) => Added::Waits { ids, waiter },
+            None => Added::Done(ids),
+        })
+    }
+
+    #[inline]
+    fn new_ids(&mut self, count: usize, options: &Options) -> Ids {
+        let retried = !options.retry.is_zero();
+        let mut next = || self.ids.next(options.ttl, retried);
+        match count {
+            1 => smallvec![next()],
+            _ => (0..count).map(|_| next()).collect(),
+        }
+    }
+
+    /// One of the jobs: there is room for all of them.
+    fn add_one(
+        &mut self,
+        id: JobId,
+        body: &[u8],
+        common: &Common,
+        now: Now,
+        fx: &mut Effects,
+    ) -> Result<(), Error> {
+        let options = common.options;
         let ctime = self.next_ctime(now);
-        let mut job = Job::new(id, queue, ctime, options, add.body.into());
+        let mut job = Job::new(id, common.queue, ctime, options, body.into());
         job.expire_at = now.after(options.ttl.ms());
         if options.delay.is_zero() {
             job.state = State::Queued;
@@ -128,39 +190,38 @@ impl Node {
             job.state = State::Delayed;
             job.requeue_at = now.after(options.delay.ms());
         }
-        if options.sync > 1 || place == Place::Elsewhere {
+        if common.waiter.is_some() {
             job.state = State::WaitRepl;
         }
         let key = self.insert_job(job)?;
-        let waiter = match place {
-            Place::Elsewhere if options.retry.is_zero() => {
-                Some(self.start_moving(key, add.timeout_ms, now, fx)?)
+        match (&common.plan, common.place) {
+            (Some(plan), place) => {
+                self.start_spreading(key, place, common.waiter, plan, now, fx)?
             }
-            Place::Here if options.replicate == 1 => None,
-            _ => self.start_spreading(key, place, add.timeout_ms, now, fx)?,
-        };
-        self.queues[queue].used_at = now.mono_ms;
-        self.stats.added += 1;
-        let replicate = u64::from(options.replicate);
-        if add.replicate.is_none() && self.settings.default_replicate > replicate {
-            self.stats.added_below_default += 1;
+            (None, Place::Elsewhere) => self.start_moving(key, common.waiter, now, fx)?,
+            (None, Place::Here) => {}
         }
         self.record_job(key, now, fx);
-        Ok(match waiter {
-            Some(waiter) => Added::Waits { id, waiter },
-            None => Added::Done(id),
-        })
+        Ok(())
     }
 
-    /// Refuses a job whose queue is paused in, or as long as MAXLEN allows.
-    fn check_lets_in(&self, queue: u32, max_len: Option<u64>) -> Result<(), Error> {
-        let queue = &self.queues[queue];
-        let len = queue.order.len() as u64;
-        if queue.pause.input {
-            return Err(Error::Paused);
+    /// Refuses jobs whose queue is paused in, or would become longer than MAXLEN.
+    fn check_lets_in(
+        &self,
+        queue: Option<u32>,
+        count: u64,
+        max_len: Option<u64>,
+    ) -> Result<(), Error> {
+        let mut len = 0;
+        if let Some(key) = queue {
+            let queue = &self.queues[key];
+            if queue.pause.input {
+                return Err(Error::Paused);
+            }
+            len = queue.order.len() as u64;
         }
         match max_len {
-            Some(max) if len >= max => Err(Error::MaxLen),
+            Some(max) if len.saturating_add(count) > max => Err(Error::MaxLen),
             _ => Ok(()),
         }
     }
@@ -180,12 +241,13 @@ impl Node {
         })
     }
 
-    /// Refuses a job whose copies there are no nodes for.
+    /// Refuses jobs whose copies there are no nodes for.
     fn check_copies_possible(
         &self,
         now: Now,
         options: &Options,
         place: Place,
+        count: usize,
         can_wait: bool,
     ) -> Result<(), Error> {
         let here = place == Place::Here;
@@ -196,7 +258,7 @@ impl Node {
         if !known || options.copies_to_wait_for() > self.nodes_for_copies(place, now) {
             return Err(Error::NoRepl);
         }
-        if self.copies.is_full() {
+        if !self.copies.has_room(count) {
             return Err(Error::OutOfMemory);
         }
         if here && options.sync <= 1 {
@@ -261,19 +323,42 @@ impl Node {
 
     fn check_limits(&self, add: &AddJob<'_>) -> Result<(), Error> {
         self.check_queue_name(add.queue)?;
-        check_length("a job's body", add.body, self.settings.max_body)
+        for body in add.bodies {
+            check_length("a job's body", body, self.settings.max_body)?;
+        }
+        if add.bodies.len() == 1 {
+            return Ok(());
+        }
+        self.check_count(("the number of bodies", "bodies"), add.bodies.len())?;
+        let bytes: usize = add.bodies.iter().map(|body| body.len()).sum();
+        check_size("all bodies together", bytes, self.settings.max_batch)
     }
 
-    /// Refuses a job that is to be kept here when memory is full. What may go is
-    /// dropped first.
-    fn make_room(&mut self, place: Place, now: Now, fx: &mut Effects) -> Result<(), Error> {
-        for _ in 0..MAX_RELIEF {
-            if self.own_pressure() < Pressure::Critical || !self.relieve_memory(now, fx) {
+    /// Refuses jobs that are to be kept here when memory is full, as it would be for
+    /// the last of them if they came one by one. What may go is dropped first.
+    fn make_room(
+        &mut self,
+        place: Place,
+        options: &Options,
+        bodies: &[&[u8]],
+        now: Now,
+        fx: &mut Effects,
+    ) -> Result<(), Error> {
+        let before_last = match bodies.split_last() {
+            Some((_, others)) if place == Place::Here => memory_of(others, options),
+            _ => 0,
+        };
+        for _ in 0..MAX_RELIEF * bodies.len() {
+            let pressure = self.own_pressure_with(before_last);
+            if pressure < Pressure::Critical || !self.relieve_memory(now, fx) {
                 break;
             }
         }
-        let full = place == Place::Here && self.pressure() == Pressure::Full;
-        if full || self.jobs.is_full() || self.queues.is_full() {
+        let pressure = self
+            .own_pressure_with(before_last)
+            .max(self.server_pressure);
+        let full = place == Place::Here && pressure == Pressure::Full;
+        if full || !self.jobs.has_room(bodies.len()) || self.queues.is_full() {
             return Err(Error::OutOfMemory);
         }
         Ok(())
@@ -285,4 +370,14 @@ impl Node {
         self.last_ctime = clock.max(self.last_ctime.saturating_add(1));
         self.last_ctime
     }
+}
+
+/// Bytes that jobs with these bodies take, near enough.
+fn memory_of(bodies: &[&[u8]], options: &Options) -> usize {
+    let copies = match options.replicate {
+        1 => 0,
+        _ => std::mem::size_of::<Copies>(),
+    };
+    let each = Job::OVERHEAD + copies;
+    bodies.iter().map(|body| each + body.len()).sum()
 }

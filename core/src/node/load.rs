@@ -253,8 +253,7 @@ impl Node {
         copies.holders.confirm(self.own);
         let enough = copies.holders.confirmed_len() >= usize::from(self.jobs[key].options.sync);
         if self.jobs[key].state == State::WaitRepl && enough {
-            // On a replica nobody waits, and nothing is to be done.
-            self.release(key, now, &mut Effects::new());
+            self.release(key, now);
         }
         Ok(())
     }

@@ -248,7 +248,12 @@ impl Node {
     }
 
     fn own_pressure(&self) -> Pressure {
-        let bytes = self.jobs.bytes() + self.copies.bytes();
+        self.own_pressure_with(0)
+    }
+
+    /// The same with so many bytes more.
+    fn own_pressure_with(&self, more: usize) -> Pressure {
+        let bytes = self.jobs.bytes() + self.copies.bytes() + more;
         Pressure::of(bytes as u64, self.settings.max_memory)
     }
 
@@ -292,16 +297,16 @@ impl Node {
     /// memory is freed by [`Node::run_due`], in slices.
     pub fn flush(&mut self, now: Now, fx: &mut Effects) {
         self.answer_all_waiters(&Answer::Null, now, fx);
-        self.refuse_all_adders(&Error::NoRepl, now, fx);
         self.clear(now);
+        self.refuse_all_adders(&Error::NoRepl, now, fx);
         fx.records.push(&Record::Flushed);
     }
 
     /// Before a load: forgets everything. Clients that wait get null.
     pub fn begin_load(&mut self, now: Now, fx: &mut Effects) {
         self.answer_all_waiters(&Answer::Null, now, fx);
-        self.refuse_all_adders(&Error::NoRepl, now, fx);
         self.clear(now);
+        self.refuse_all_adders(&Error::NoRepl, now, fx);
         self.batches = 0;
     }
 
@@ -323,7 +328,7 @@ impl Node {
         // Waiters hold keys of queues that are gone now: both callers have
         // answered them, and on a replica, which takes the record of a flush,
         // nobody waits.
-        debug_assert!(self.waiters.is_empty() && self.adders.is_empty());
+        debug_assert!(self.waiters.is_empty());
     }
 
     /// Refuses to make a queue of this name when queues take all they may.
@@ -364,7 +369,11 @@ fn first_four(id: &[u8; 20]) -> [u8; 4] {
 }
 
 fn check_length(what: &'static str, bytes: &[u8], max: u64) -> Result<(), Error> {
-    if bytes.len() as u64 <= max {
+    check_size(what, bytes.len(), max)
+}
+
+fn check_size(what: &'static str, bytes: usize, max: u64) -> Result<(), Error> {
+    if bytes as u64 <= max {
         return Ok(());
     }
     Err(Error::TooLong(Range {

@@ -2,7 +2,7 @@
 
 use super::Node;
 use crate::clock::Now;
-use crate::effects::{Answer, Effects};
+use crate::effects::Effects;
 use crate::error::Error;
 use crate::job_id::JobId;
 use crate::record::Record;
@@ -40,7 +40,7 @@ impl Node {
             }
             self.tell_fast_ack(*id, now, fx);
             if let Some(key) = here {
-                self.answer_adder(key, Answer::Added, fx);
+                self.end_add(key, now, fx);
                 self.remove_recorded(key, now, fx);
                 acked += 1;
             }
@@ -55,7 +55,7 @@ impl Node {
         let mut deleted = 0;
         for id in ids {
             if let Some(key) = self.live(id) {
-                self.answer_adder(key, |_| Answer::Error(Error::NoRepl), fx);
+                self.fail_add(key, Error::NoRepl, now, fx);
                 self.hand_on(key, now, fx);
                 self.remove_recorded(key, now, fx);
                 deleted += 1;

@@ -70,7 +70,7 @@ impl Node {
             let Some(id) = self.waiters.poll(now, &mut moves) else {
                 return;
             };
-            self.forget_waiter(id, now);
+            self.forget_consumer(id, now);
             fx.answer(id, Answer::Null);
         }
     }
@@ -103,7 +103,7 @@ impl Node {
     fn expire(&mut self, key: u32, now: Now, fx: &mut Effects) {
         if !self.jobs[key].is_acked() {
             self.stats.expired += 1;
-            self.answer_adder(key, |_| Answer::Error(Error::NoRepl), fx);
+            self.fail_add(key, Error::NoRepl, now, fx);
         }
         self.remove_recorded(key, now, fx);
     }

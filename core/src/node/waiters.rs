@@ -52,18 +52,13 @@ impl Node {
 
     /// A client that waited is gone, or was answered by someone else. Unknown
     /// ids are ignored: its answer may have been on its way.
-    pub fn forget_waiter(&mut self, id: WaiterId, now: Now) {
-        // The job of a producer that has left goes on its way: it may have been
-        // told of it, and cannot tell.
-        if let Some(producer) = self.adders.remove(id).and_then(|wait| wait.producer) {
-            let copies = self
-                .jobs
-                .find(&producer.job)
-                .map(|key| self.jobs[key].copies);
-            if let Some(copies) = copies.and_then(|key| self.copies.get_mut(key)) {
-                copies.adder = None;
-            }
-        }
+    pub fn forget_waiter(&mut self, id: WaiterId, now: Now, fx: &mut Effects) {
+        self.leave_adding(id, now, fx);
+        self.forget_consumer(id, now);
+    }
+
+    /// A client that waited for jobs waits no longer.
+    pub(super) fn forget_consumer(&mut self, id: WaiterId, now: Now) {
         let Some(waiter) = self.waiters.remove(id) else {
             return;
         };
@@ -126,14 +121,14 @@ impl Node {
         queues.retain(|queue| self.queues[*queue].waiters.first() == Some(&id));
         if let Some(delivered) = self.deliver_from(&queues, count, with_counters, now, fx) {
             fx.answer(id, Answer::Jobs(delivered));
-            self.forget_waiter(id, now);
+            self.forget_consumer(id, now);
         }
         true
     }
 
     pub(super) fn answer_all_waiters(&mut self, answer: &Answer, now: Now, fx: &mut Effects) {
         while let Some(id) = self.waiters.any() {
-            self.forget_waiter(id, now);
+            self.forget_consumer(id, now);
             fx.answer(id, answer.clone());
         }
     }
@@ -142,7 +137,7 @@ impl Node {
     /// one to queue them.
     pub(super) fn refuse_all_adders(&mut self, error: &Error, now: Now, fx: &mut Effects) {
         while let Some(id) = self.adders.any() {
-            self.forget_waiter(id, now);
+            self.leave_adding(id, now, fx);
             fx.answer(id, Answer::Error(error.clone()));
         }
     }

@@ -102,7 +102,9 @@ impl World {
     }
 
     fn add(&mut self, node: usize, serve: bool) -> Result<(), String> {
-        let body = self.body();
+        let count = self.random.weighted(&[(80, 1), (15, 3), (5, 10)]);
+        let bodies: Vec<Vec<u8>> = (0..count).map(|_| self.body()).collect();
+        let slices: Vec<&[u8]> = bodies.iter().map(Vec::as_slice).collect();
         let random = &mut self.random;
         let ttl = random.pick(&[300, 2_000, 10_000, 60_000, 600_000, 86_400_000]);
         let delay = random.pick(&[0, 0, 0, 0, 1, 500, 3_000, 30_000]);
@@ -118,7 +120,7 @@ impl World {
         let name = queue_name(queue);
         let add = AddJob {
             queue: &name,
-            body: &body,
+            bodies: &slices,
             timeout_ms: 0,
             replicate,
             sync,
@@ -128,9 +130,10 @@ impl World {
             max_len,
         };
         let result = self.call(node, |node, now, fx| node.add_job(now, &add, true, fx));
-        let wanted = Wanted {
+        let wanted = |body: &Vec<u8>| Wanted {
             queue,
             body: body.clone(),
+            of_batch: count,
             delay_ms: delay,
             retry_ms: retry.unwrap_or((ttl / 10).clamp(1_000, 300_000)),
             ttl_ms: ttl,
@@ -138,12 +141,21 @@ impl World {
             replicate,
         };
         match result {
-            Ok(Added::Waits { id, .. }) => panic!("{id} is to be copied"),
-            Ok(Added::Done(id)) => {
-                self.site(node).known.push(id);
-                self.conclude(node, serve, What::Added { id, wanted })?;
+            Ok(Added::Waits { ids, .. }) => panic!("{ids:?} are to be copied"),
+            Ok(Added::Done(ids)) => {
+                assert_eq!(ids.len(), bodies.len(), "an id for each body");
+                // Once, before any of it is written: it is one batch of records.
+                let serve_first = |place: usize| serve && place == 0;
+                for (place, (id, body)) in ids.iter().zip(&bodies).enumerate() {
+                    self.site(node).known.push(*id);
+                    let (id, wanted) = (*id, wanted(body));
+                    self.conclude(node, serve_first(place), What::Added { id, wanted })?;
+                }
             }
-            Err(error) => self.conclude(node, serve, What::Refused { wanted, error })?,
+            Err(error) => {
+                let wanted = wanted(&bodies[0]);
+                self.conclude(node, serve, What::Refused { wanted, error })?
+            }
         }
         self.answer(node)
     }
@@ -241,7 +253,7 @@ impl World {
             return Ok(());
         };
         self.clients[client].waiting = None;
-        self.call(node, |node, now, _| node.forget_waiter(waiter, now));
+        self.call(node, |node, now, fx| node.forget_waiter(waiter, now, fx));
         self.tell(node, What::Unblocked { call })?;
         let told = Told::Null;
         self.tell(node, What::Answered { call, told })
@@ -253,7 +265,7 @@ impl World {
             return Ok(());
         };
         self.clients[client].waiting = None;
-        self.call(node, |node, now, _| node.forget_waiter(waiter, now));
+        self.call(node, |node, now, fx| node.forget_waiter(waiter, now, fx));
         self.tell(node, What::Gone { call })
     }
 

@@ -44,8 +44,14 @@ pub fn name(node: usize) -> String {
 impl World {
     /// A number for a call.
     pub fn next_line(&mut self) -> u64 {
-        self.ledger.calls += 1;
-        self.ledger.calls
+        self.next_lines(1)
+    }
+
+    /// So many numbers, of which it returns the first.
+    pub fn next_lines(&mut self, count: u64) -> u64 {
+        let first = self.ledger.calls + 1;
+        self.ledger.calls += count;
+        first
     }
 
     /// An event of a call at a node, now.

@@ -313,7 +313,7 @@ impl Site {
         let node = self.node.as_ref().expect("the node is up");
         let told = |answer: &Answer| match answer {
             Answer::Jobs(delivered) => Told::Jobs(read(node, &self.fx, *delivered)),
-            Answer::Added(id) => Told::Added(*id),
+            Answer::Added(ids) => Told::Added(ids.clone()),
             Answer::Null => Told::Null,
             Answer::Error(error) => Told::Error(error.clone()),
         };

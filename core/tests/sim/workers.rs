@@ -13,6 +13,7 @@ use disque_core::node::get::{GetJob, Receipt};
 use disque_core::node::inspect::Shown;
 use disque_core::node::requeue::Counter;
 use disque_core::span::Span;
+use std::ops::Range;
 
 /// The queue whose jobs are settled by FASTACK.
 const FAST: usize = 0;
@@ -22,8 +23,10 @@ const TRY_AGAIN: u64 = 300;
 /// A call that waits for its answer.
 #[derive(Clone, Copy)]
 pub struct Pending {
-    /// The number of the call in the ledger.
+    /// The number of the call in the ledger. To the checker each job of an ADDJOBS is a
+    /// call of its own: these are the numbers that follow.
     call: u64,
+    count: u64,
     /// Who waits; nobody in particular when all is drained.
     client: Option<usize>,
     op: Op,
@@ -33,6 +36,10 @@ impl Pending {
     /// Whether it is a GETJOB.
     pub fn is_consumer(&self) -> bool {
         self.op == Op::Get
+    }
+
+    fn calls(&self) -> Range<u64> {
+        self.call..self.call + self.count
     }
 }
 
@@ -89,26 +96,37 @@ impl World {
         let delay = random.pick(&[0, 0, 0, 0, 0, 0, 500, 3_000]);
         let ttl = random.pick(&[10_000, 600_000, 86_400_000, 86_400_000]);
         let timeout_ms = random.pick(&[0, 50, 500, 5_000]);
-        let call = self.next_line();
-        let body = body::make(1, client as u64, call, &format!("R{replicate}"));
+        let count = self.random.weighted(&[(75, 1), (12, 2), (10, 5), (3, 16)]);
+        let pending = Pending {
+            call: self.next_lines(count),
+            count,
+            client: Some(client),
+            op: Op::Add,
+        };
         let copies = match sync {
             None => replicate,
             Some(Sync::Copies(n)) => n,
             Some(Sync::AllBut(n)) => replicate - n,
         };
-        let mut line = self.line(node, call, Phase::Invoke, Op::Add);
-        line = line.queue(text(&name)).body(&body);
-        line.want = Some(Want {
-            replicate: replicate.into(),
-            sync: copies.into(),
-            retry,
-            ttl,
-            delay,
-        });
-        self.note(line);
+        let mut bodies = Vec::new();
+        for call in pending.calls() {
+            let body = body::make(1, client as u64, call, &format!("R{replicate}"));
+            let mut line = self.line(node, call, Phase::Invoke, Op::Add);
+            line = line.queue(text(&name)).body(&body);
+            line.want = Some(Want {
+                replicate: replicate.into(),
+                sync: copies.into(),
+                retry,
+                ttl,
+                delay,
+            });
+            self.note(line);
+            bodies.push(body);
+        }
+        let bodies: Vec<&[u8]> = bodies.iter().map(String::as_bytes).collect();
         let add = AddJob {
             queue: &name,
-            body: body.as_bytes(),
+            bodies: &bodies,
             timeout_ms,
             replicate: Some(replicate),
             sync,
@@ -118,48 +136,44 @@ impl World {
             max_len: None,
         };
         let added = self.call(node, |node, now, fx| node.add_job(now, &add, true, fx));
-        if let Ok(Added::Done(id) | Added::Waits { id, .. }) = added {
-            self.ledger.ids.insert(id);
+        if let Ok(Added::Done(ids) | Added::Waits { ids, .. }) = &added {
+            self.ledger.ids.extend(ids);
         }
         if self.dies_unwritten(node)? {
-            let line = self.line(node, call, Phase::Info, Op::Add);
-            self.note(line.error("the connection is gone"));
+            self.note_cut_off(node, pending);
             return Ok(());
         }
         match added {
-            Ok(Added::Done(id)) => self.note_added(node, call, id),
+            Ok(Added::Done(ids)) => self.note_added(node, pending, &ids),
             Ok(Added::Waits { waiter, .. }) => {
-                self.wait_for(node, waiter, call, Some(client), Op::Add)
+                self.wait_for(node, waiter, pending);
             }
-            Err(error) => self.note_refused(node, call, &error, false),
+            Err(error) => self.note_refused(node, pending, &error, false),
         }
         self.over(node)
     }
 
-    fn note_added(&mut self, node: usize, call: u64, id: JobId) {
-        self.ledger.promised.insert(id);
-        let line = self.line(node, call, Phase::Ok, Op::Add);
-        self.note(line.job(id.to_string()));
+    fn note_added(&mut self, node: usize, pending: Pending, ids: &[JobId]) {
+        assert_eq!(ids.len() as u64, pending.count, "an id for each body");
+        for (call, id) in pending.calls().zip(ids) {
+            self.ledger.promised.insert(*id);
+            let line = self.line(node, call, Phase::Ok, Op::Add);
+            self.note(line.job(id.to_string()));
+        }
     }
 
-    fn note_refused(&mut self, node: usize, call: u64, error: &Error, waited: bool) {
+    fn note_refused(&mut self, node: usize, pending: Pending, error: &Error, waited: bool) {
         let error = error.to_string();
         let phase = phase_of_refusal(&error, waited);
-        let line = self.line(node, call, phase, Op::Add);
-        self.note(line.error(error));
+        for call in pending.calls() {
+            let line = self.line(node, call, phase, Op::Add);
+            self.note(line.error(error.clone()));
+        }
     }
 
-    fn wait_for(
-        &mut self,
-        node: usize,
-        waiter: WaiterId,
-        call: u64,
-        client: Option<usize>,
-        op: Op,
-    ) {
-        let pending = Pending { call, client, op };
+    fn wait_for(&mut self, node: usize, waiter: WaiterId, pending: Pending) {
         self.site(node).pending.insert(waiter, pending);
-        if let Some(client) = client {
+        if let Some(client) = pending.client {
             self.clients[client].waiting = Some(waiter);
         }
     }
@@ -205,6 +219,7 @@ impl World {
         self.answer(node)?;
         let pending = Pending {
             call,
+            count: 1,
             client,
             op: Op::Get,
         };
@@ -212,7 +227,7 @@ impl World {
             Some(jobs) => self.received(node, pending, jobs),
             None if get.nohang => self.note_nothing(node, call, "null"),
             None => match self.call(node, |node, now, _| node.block(now, get)) {
-                Ok(waiter) => self.wait_for(node, waiter, call, client, Op::Get),
+                Ok(waiter) => self.wait_for(node, waiter, pending),
                 Err(error) => self.note_nothing(node, call, &error.to_string()),
             },
         }
@@ -238,8 +253,8 @@ impl World {
             (Op::Get, Told::Error(error)) => {
                 self.note_nothing(node, pending.call, &error.to_string())
             }
-            (Op::Add, Told::Added(id)) => self.note_added(node, pending.call, id),
-            (Op::Add, Told::Error(error)) => self.note_refused(node, pending.call, &error, true),
+            (Op::Add, Told::Added(ids)) => self.note_added(node, pending, &ids),
+            (Op::Add, Told::Error(error)) => self.note_refused(node, pending, &error, true),
             (op, told) => return Err(format!("{op:?} was told {told:?}")),
         }
         Ok(())
@@ -391,7 +406,7 @@ impl World {
         if let Some(client) = pending.client {
             self.clients[client].waiting = None;
         }
-        self.call(node, |node, now, _| node.forget_waiter(waiter, now));
+        self.call(node, |node, now, fx| node.forget_waiter(waiter, now, fx));
         self.note_cut_off(node, pending);
         self.over(node)
     }
@@ -402,8 +417,10 @@ impl World {
             Op::Get => Phase::Fail,
             _ => Phase::Info,
         };
-        let line = self.line(node, pending.call, phase, pending.op);
-        self.note(line.error("the connection is gone"));
+        for call in pending.calls() {
+            let line = self.line(node, call, phase, pending.op);
+            self.note(line.error("the connection is gone"));
+        }
     }
 
     /// A node stops: the connections of its clients end.

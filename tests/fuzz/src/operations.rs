@@ -104,10 +104,15 @@ impl Run {
     fn add(&mut self, draw: &mut Draw<'_>) -> &'static str {
         let body = vec![b'x'; usize::from(draw.byte())];
         let flags = draw.byte();
+        // The highest bit makes a batch of it.
+        let bodies: &[&[u8]] = match flags & 128 {
+            0 => &[&body],
+            _ => &[&body, b"", &body],
+        };
         let given = |bit: u8| flags & 1 << bit != 0;
         let add = AddJob {
             queue: draw.one_of(&QUEUES),
-            body: &body,
+            bodies,
             timeout_ms: 0,
             replicate: given(0).then(|| draw.one_of(&[1, 2, 65_535])),
             sync: given(1).then(|| draw.one_of(&[Sync::Copies(0), Sync::AllBut(1)])),
@@ -122,7 +127,7 @@ impl Run {
         };
         let can_wait = given(6);
         match self.node.add_job(self.now, &add, can_wait, &mut self.fx) {
-            Ok(Added::Done(id)) => self.ids.push(id),
+            Ok(Added::Done(ids)) => self.ids.extend(ids),
             Ok(Added::Waits { .. }) => panic!("a node alone waits for copies"),
             Err(_) => {}
         }
@@ -244,7 +249,7 @@ impl Run {
         let ids: Vec<WaiterId> = self.waiting.keys().copied().collect();
         if !ids.is_empty() {
             let id = draw.one_of(&ids);
-            self.node.forget_waiter(id, self.now);
+            self.node.forget_waiter(id, self.now, &mut self.fx);
             self.waiting.remove(&id);
         }
         "a client that goes"

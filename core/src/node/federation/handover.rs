@@ -9,7 +9,7 @@
 use crate::clock::{Now, NEVER};
 use crate::cluster::PeerKey;
 use crate::copies::Duty;
-use crate::effects::{Answer, Effects, Gate};
+use crate::effects::{Effects, Gate};
 use crate::error::Error;
 use crate::holders::Holder;
 use crate::job::State;
@@ -181,7 +181,7 @@ impl Node {
         if self.jobs[key].attempt > 0 || self.jobs[key].state == State::Queued {
             return;
         }
-        self.answer_adder(key, Answer::Added, fx);
+        self.end_add(key, now, fx);
         let copies_key = self.jobs[key].copies;
         let own = self.own;
         self.copies[copies_key].handed = None;
@@ -211,7 +211,7 @@ impl Node {
             if expected && self.is_mutant(Mutant::AtMostOnceKept) {
                 self.take_back_moved(key, talk.now, talk.fx);
             } else if expected {
-                self.answer_adder(key, Answer::Added, talk.fx);
+                self.end_add(key, talk.now, talk.fx);
                 self.remove_recorded(key, talk.now, talk.fx);
             }
             return Ok(());
@@ -287,7 +287,7 @@ impl Node {
     /// No answer came for an at-most-once job: it may have been delivered.
     pub(in crate::node) fn give_up_handed(&mut self, key: u32, now: Now, fx: &mut Effects) {
         self.stats.handovers_lost += 1;
-        self.answer_adder(key, |_| Answer::Error(Error::NoRepl), fx);
+        self.fail_add(key, Error::NoRepl, now, fx);
         self.remove_recorded(key, now, fx);
     }
 }

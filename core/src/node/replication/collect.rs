@@ -5,7 +5,7 @@ use super::{doubled, Standing, Talk, FIRST_WAIT_MS};
 use crate::clock::{Now, NEVER};
 use crate::cluster::PeerKey;
 use crate::copies::Duty;
-use crate::effects::{Answer, Effects, Gate};
+use crate::effects::{Effects, Gate};
 use crate::holders::{Holder, Pairs};
 use crate::job::State;
 use crate::job_id::JobId;
@@ -36,7 +36,7 @@ impl Node {
     /// Settles a live job: at once where nobody else can have it, else it is kept
     /// until all others know.
     pub(in crate::node) fn settle_job(&mut self, key: u32, now: Now, fx: &mut Effects) {
-        self.answer_adder(key, Answer::Added, fx);
+        self.end_add(key, now, fx);
         let copies = self.copies.get(self.jobs[key].copies);
         let shared = copies.is_some_and(|copies| copies.holders.len() > 1);
         if !shared {
@@ -181,7 +181,7 @@ impl Node {
         self.copies[copies_key].holders.add(talk.from);
         self.jobs[key].attempt = self.jobs[key].attempt.max(attempt);
         if !was_acked {
-            self.answer_adder(key, Answer::Added, talk.fx);
+            self.end_add(key, talk.now, talk.fx);
             self.become_acked(key, talk.now);
             self.record_acked(key, talk.fx);
         }
@@ -307,7 +307,7 @@ impl Node {
         if let Some(key) = self.jobs.find(id) {
             if !self.jobs[key].is_acked() {
                 // A FASTACK. Who has it by way of this node is unknown to the speaker.
-                self.answer_adder(key, Answer::Added, talk.fx);
+                self.end_add(key, talk.now, talk.fx);
                 let message = Message::DelJob { id: *id };
                 self.tell_others(key, talk.now, &message, Gate::Written, talk.fx);
             }
@@ -328,8 +328,7 @@ impl Node {
         if self.cluster.is_alone() || self.acks.find(&id).is_some() {
             return;
         }
-        let retried = id.ttl_field() % 2 == 1;
-        if retried {
+        if id.is_retried() {
             let expire_at = match id.ttl_field() {
                 LONGEST_TTL_FIELD.. => NEVER,
                 minutes => now.after(u64::from(minutes) * 60_000 + KEPT_MS),

@@ -1,15 +1,13 @@
-//! Who surely holds a job, and the producer that waits until enough nodes do.
+//! Who surely holds a job, and what follows when enough nodes do.
 
 use super::Talk;
 use crate::clock::{Now, NEVER};
 use crate::copies::Duty;
-use crate::effects::{Answer, Effects, WaiterId};
-use crate::error::Error;
+use crate::effects::Effects;
 use crate::holders::Holder;
 use crate::job::State;
 use crate::job_id::JobId;
 use crate::node::Node;
-use crate::tables::Waiter;
 
 impl Node {
     /// GOTJOB.
@@ -57,18 +55,20 @@ impl Node {
     }
 
     pub(super) fn copy_confirmed(&mut self, key: u32, now: Now, fx: &mut Effects) {
-        let options = self.jobs[key].options;
-        let copies = &self.copies[self.jobs[key].copies];
-        let confirmed = copies.holders.confirmed_len();
-        let waits = self.jobs[key].state == State::WaitRepl;
-        if waits && confirmed >= options.copies_to_wait_for() {
+        if self.jobs[key].state != State::WaitRepl {
             self.record_holders(key, fx);
-            self.release(key, now, fx);
-        } else if !waits {
-            self.record_holders(key, fx);
+        } else if self.is_held(key) {
+            self.note_held(key, now, fx);
         }
         self.check_copies(key, now, fx);
         self.drain_soon(key);
+    }
+
+    /// Whether as many nodes surely hold a job as its producer waits for.
+    pub(super) fn is_held(&self, key: u32) -> bool {
+        let job = &self.jobs[key];
+        let confirmed = self.copies[job.copies].holders.confirmed_len();
+        confirmed >= job.options.copies_to_wait_for()
     }
 
     /// A node says that it does not have the job.
@@ -90,36 +90,19 @@ impl Node {
         self.check_copies(key, talk.now, talk.fx);
     }
 
-    /// Lets the producer of a job wait for its copies; 0 ms for without limit.
-    pub(super) fn wait_for_copies(
-        &mut self,
-        key: u32,
-        timeout_ms: u64,
-        now: Now,
-    ) -> Result<WaiterId, Error> {
-        let deadline = match timeout_ms {
-            0 => NEVER,
-            ms => now.after(ms),
-        };
-        let wait = Waiter::for_copies(self.jobs[key].id, deadline);
-        Ok(self.adders.insert(wait)?)
-    }
-
-    /// Enough nodes hold the job: it is queued or delayed, and its producer gets
-    /// the id.
-    pub(in crate::node) fn release(&mut self, key: u32, now: Now, fx: &mut Effects) {
+    /// The producer of a job is answered: it is queued or delayed, here or by another
+    /// holder.
+    pub(in crate::node) fn release(&mut self, key: u32, now: Now) {
         if self.keeps_none(key) {
             let copies_key = self.jobs[key].copies;
             if self.copies[copies_key].handed.is_none() {
                 self.copies[copies_key].tries = 0;
-                self.answer_adder(key, Answer::Added, fx);
                 self.copies.schedule(copies_key, Duty::Entrust, now.mono_ms);
             }
             return;
         }
         let (state, at) = self.first_place(key, now);
         self.move_job(key, state, at);
-        self.answer_adder(key, Answer::Added, fx);
     }
 
     /// Where a job belongs that was never queued: in its queue, or behind its DELAY.
@@ -131,47 +114,5 @@ impl Node {
         } else {
             (State::Delayed, delay_at)
         }
-    }
-
-    /// Answers the producer that waits for copies of this job, if one does.
-    pub(in crate::node) fn answer_adder(
-        &mut self,
-        key: u32,
-        answer: impl FnOnce(JobId) -> Answer,
-        fx: &mut Effects,
-    ) {
-        let id = self.jobs[key].id;
-        let Some(copies) = self.copies.get_mut(self.jobs[key].copies) else {
-            return;
-        };
-        if let Some(waiter) = copies.adder.take() {
-            self.adders.remove(waiter);
-            let answer = answer(id);
-            if let Answer::Error(error) = &answer {
-                self.count_refused_add(error);
-            }
-            fx.answer(waiter, answer);
-        }
-    }
-
-    /// The time of a producer is over, or it is not to wait any longer: its job
-    /// counts as settled, wherever it has come to.
-    pub(in crate::node) fn give_up_adding(
-        &mut self,
-        waiter: WaiterId,
-        answer: Error,
-        now: Now,
-        fx: &mut Effects,
-    ) {
-        let producer = self
-            .adders
-            .get(waiter)
-            .and_then(|wait| wait.producer.as_ref());
-        let Some(key) = producer.and_then(|one| self.live(&one.job)) else {
-            self.adders.remove(waiter);
-            return;
-        };
-        self.answer_adder(key, |_| Answer::Error(answer), fx);
-        self.settle_job(key, now, fx);
     }
 }

@@ -91,7 +91,7 @@ impl Node {
                 .body
                 .is_some_and(|body| body.len() as u64 > self.settings.max_body);
         let full = self.pressure() >= from
-            || self.jobs.is_full()
+            || !self.jobs.has_room(1)
             || self.check_room_for_queue(copy.queue).is_err();
         let refused = self.leaving || paused || long || full || copy.ttl_left_ms == 0;
         refused.then_some(Refusal { full })

@@ -8,15 +8,13 @@ use super::{doubled, Talk, FIRST_WAIT_MS};
 use crate::clock::{Now, NEVER};
 use crate::cluster::PeerKey;
 use crate::copies::Duty;
-use crate::effects::{Answer, Effects, Gate, WaiterId};
+use crate::effects::{Effects, Gate, WaiterId};
 use crate::error::Error;
 use crate::holders::Holder;
 use crate::job::State;
 use crate::message::Message;
 use crate::node::add::Place;
 use crate::node::Node;
-use crate::tables::Producer;
-use smallvec::SmallVec;
 
 impl Node {
     /// Whether this node has the job only until others have it.
@@ -25,24 +23,22 @@ impl Node {
         copies.is_some_and(|copies| !copies.holders.is_confirmed(self.own))
     }
 
-    /// An at-most-once job that was just added goes to another node. Returns the wait
-    /// of its producer.
+    /// An at-most-once job that was just added goes to another node.
     pub(in crate::node) fn start_moving(
         &mut self,
         key: u32,
-        timeout_ms: u64,
+        waiter: Option<WaiterId>,
         now: Now,
         fx: &mut Effects,
-    ) -> Result<WaiterId, Error> {
+    ) -> Result<(), Error> {
         let mut copies = self.first_copies(key, Place::Elsewhere, now);
-        let waiter = self.wait_for_copies(key, timeout_ms, now)?;
-        copies.adder = Some(waiter);
+        copies.adder = waiter;
         let copies = self.copies.insert(copies)?;
         self.jobs[key].copies = copies;
         if !self.move_on(key, &[], now, fx) {
             self.copies.schedule(copies, Duty::HandOver, now.mono_ms);
         }
-        Ok(waiter)
+        Ok(())
     }
 
     /// Moves an at-most-once job to a node that is none of those. Whether there is one.
@@ -53,7 +49,7 @@ impl Node {
         now: Now,
         fx: &mut Effects,
     ) -> bool {
-        let target = self.pick(key, 1, without, now).pop();
+        let target = self.pick(self.jobs[key].queue, 1, without, now).pop();
         let Some(peer) = target.and_then(|holder| self.reach(holder, now)) else {
             return false;
         };
@@ -83,53 +79,8 @@ impl Node {
         let error = self
             .producer_of(key)
             .map_or(Error::NoRepl, |one| one.error());
-        self.answer_adder(key, |_| Answer::Error(error), talk.fx);
+        self.fail_add(key, error, talk.now, talk.fx);
         self.remove_recorded(key, talk.now, talk.fx);
-    }
-
-    /// Remembers for the producer of a job that a node refused it. Returns all that
-    /// did.
-    pub(super) fn note_refusal(
-        &mut self,
-        key: u32,
-        from: Holder,
-        full: bool,
-    ) -> SmallVec<[Holder; 4]> {
-        let Some(producer) = self.producer_of(key) else {
-            return SmallVec::from_slice(&[from]);
-        };
-        if !producer.refused.contains(&from) {
-            producer.refused.push(from);
-        }
-        producer.all_full &= full;
-        producer.refused.clone()
-    }
-
-    fn producer_of(&mut self, key: u32) -> Option<&mut Producer> {
-        let waiter = self.copies.get(self.jobs[key].copies)?.adder?;
-        self.adders.get_mut(waiter)?.producer.as_deref_mut()
-    }
-
-    /// A producer need not wait for nodes that have refused: when all have that are
-    /// reached, there will be no copy more.
-    pub(super) fn give_up_if_refused(&mut self, key: u32, now: Now, fx: &mut Effects) {
-        let Some(producer) = self.producer_of(key) else {
-            return;
-        };
-        let error = producer.error();
-        let refused = producer.refused.clone();
-        let copies = &self.copies[self.jobs[key].copies];
-        let other = |one: &Holder| *one != self.own;
-        let silent = |one: Holder| other(&one) && !refused.contains(&one);
-        let may_answer = copies.holders.unconfirmed().any(silent);
-        // One that was asked twice may have refused only the first time.
-        let copied = copies.resent || copies.holders.confirmed().any(|one| other(&one));
-        let error = if copied { Error::NoRepl } else { error };
-        let free = !self.pick_new(key, 1, &refused, now).is_empty();
-        let copies = &self.copies[self.jobs[key].copies];
-        if let Some(waiter) = copies.adder.filter(|_| !may_answer && !free) {
-            self.give_up_adding(waiter, error, now, fx);
-        }
     }
 
     /// ENQUEUE: another holder is to queue the job from now on. Repeated until it is

@@ -1,8 +1,8 @@
 //! Jobs of which several nodes hold a copy.
 //!
 //! - [`spread`]: which nodes get copies; [`copy`]: one of them; [`confirm`]: who surely
-//!   has one, and the producer that waits for that; [`repair`]: what is done when some
-//!   are lost.
+//!   has one; [`producers`]: who waits for that; [`repair`]: what is done when some are
+//!   lost.
 //! - [`elsewhere`]: jobs of which this node keeps no copy.
 //! - [`turns`]: who queues a job again, so that one node does and no two;
 //!   [`asking`]: the question before.
@@ -23,12 +23,14 @@ mod copy;
 mod elsewhere;
 mod have;
 mod invariants;
+mod producers;
 mod repair;
 mod spread;
 mod turns;
 mod vigil;
 
 pub(super) use copy::Refusal;
+pub(super) use spread::Plan;
 pub(super) use vigil::Vigil;
 
 use super::Node;

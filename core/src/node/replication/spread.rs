@@ -21,6 +21,14 @@ const EARLY_MS: u64 = 250;
 /// Waits before copies are sent again double up to this.
 pub(super) const LONGEST_WAIT_MS: u64 = 30_000;
 
+/// Where the jobs of one command have their copies. All of a batch have them on the
+/// same nodes: it takes a frame to each of these, and the answers of no others.
+pub(in crate::node) struct Plan {
+    targets: SmallVec<[Holder; 4]>,
+    /// When the copies are looked at again.
+    wait_ms: u64,
+}
+
 /// Tells the nodes that can keep a copy now.
 fn takes_copies(now: Now, node_timeout_ms: u64) -> impl Fn(&&Peer) -> bool {
     move |peer| !peer.leaving && peer.is_reachable(now, node_timeout_ms)
@@ -50,18 +58,18 @@ impl Node {
         numbers.filter(|one| !without.contains(one)).collect()
     }
 
-    /// Up to `count` nodes that can keep a copy of a job and are not among those: first
-    /// where consumers wait for it, else random ones.
+    /// Up to `count` nodes that can keep a copy of a job of this queue and are not among
+    /// those: first where consumers wait for it, else random ones.
     pub(super) fn pick(
         &mut self,
-        key: u32,
+        queue: u32,
         count: usize,
         without: &[Holder],
         now: Now,
     ) -> SmallVec<[Holder; 4]> {
         let mut free = self.targets(without, now);
         let mut picked = SmallVec::new();
-        let requests = self.queues[self.jobs[key].queue].requests.clone();
+        let requests = self.queues[queue].requests.clone();
         for request in requests {
             let holder = self.holder_of(request.from);
             let place = free.iter().position(|one| Some(*one) == holder);
@@ -87,45 +95,52 @@ impl Node {
         let holders = &self.copies[self.jobs[key].copies].holders;
         let mut known: SmallVec<[Holder; 8]> = holders.iter().collect();
         known.extend_from_slice(without);
-        self.pick(key, count, &known, now)
+        self.pick(self.jobs[key].queue, count, &known, now)
     }
 
-    /// Has a job that was just added copied. Returns the wait of its producer, if
-    /// it waits.
+    /// Where the copies of jobs go that are about to be added.
+    pub(in crate::node) fn plan_copies(
+        &mut self,
+        queue: u32,
+        options: &Options,
+        place: Place,
+        waiter: Option<WaiterId>,
+        now: Now,
+    ) -> Plan {
+        // A node that has just come up gets what is sent now: it has not missed it.
+        self.look_around(now);
+        let others = usize::from(options.replicate) - usize::from(place == Place::Here);
+        Plan {
+            targets: self.pick(queue, others, &[self.own], now),
+            wait_ms: match waiter {
+                Some(_) => self.patience(EARLY_MS),
+                None => self.first_wait(),
+            },
+        }
+    }
+
+    /// Has a job that was just added copied.
     pub(in crate::node) fn start_spreading(
         &mut self,
         key: u32,
         place: Place,
-        timeout_ms: u64,
+        waiter: Option<WaiterId>,
+        plan: &Plan,
         now: Now,
         fx: &mut Effects,
-    ) -> Result<Option<WaiterId>, Error> {
-        let Options {
-            replicate, sync, ..
-        } = self.jobs[key].options;
-        let here = place == Place::Here;
-        // A node that has just come up gets what is sent now: it has not missed it.
-        self.look_around(now);
+    ) -> Result<(), Error> {
         let mut copies = self.first_copies(key, place, now);
-        let others = usize::from(replicate) - usize::from(here);
-        for holder in self.pick(key, others, &[self.own], now) {
-            copies.holders.add(holder);
+        for holder in &plan.targets {
+            copies.holders.add(*holder);
         }
-        if sync > 1 || !here {
-            copies.adder = Some(self.wait_for_copies(key, timeout_ms, now)?);
-        }
-        let waiter = copies.adder;
+        copies.adder = waiter;
         let copies = self.copies.insert(copies)?;
         self.jobs[key].copies = copies;
         self.send_copies(key, Gate::Open, now, fx);
-        let wait = if waiter.is_some() {
-            self.patience(EARLY_MS)
-        } else {
-            self.first_wait()
-        };
-        self.copies.schedule(copies, Duty::Spread, now.after(wait));
+        let at = now.after(plan.wait_ms);
+        self.copies.schedule(copies, Duty::Spread, at);
         self.set_short(copies, true);
-        Ok(waiter)
+        Ok(())
     }
 
     /// What is known of the copies of a job that is just added.
@@ -203,7 +218,7 @@ impl Node {
     /// gets a copy, once. Those that were sent one are left in peace.
     fn try_another(&mut self, key: u32, now: Now, fx: &mut Effects) {
         let copies = &self.copies[self.jobs[key].copies];
-        if copies.adder.is_none() || copies.grown {
+        if copies.adder.is_none() || copies.held || copies.grown {
             return;
         }
         let added = self.pick_new(key, 1, &[], now);

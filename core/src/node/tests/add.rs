@@ -132,7 +132,7 @@ fn an_error_leaves_no_trace() {
             ..job()
         },
         AddJob {
-            body: b"12345678901",
+            bodies: &[b"12345678901"],
             queue: b"new",
             ..job()
         },
@@ -154,7 +154,7 @@ fn an_error_leaves_no_trace() {
         assert!(kit.fx.is_empty(), "{add:?}");
     }
     kit.add(&AddJob {
-        body: b"1234567890",
+        bodies: &[b"1234567890"],
         queue: b"12345",
         ..job()
     });

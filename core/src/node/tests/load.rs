@@ -33,7 +33,7 @@ fn a_snapshot_stops_at_the_first_error() {
     let body = vec![b'x'; 10_000];
     for _ in 0..100 {
         kit.add(&AddJob {
-            body: &body,
+            bodies: &[&body],
             ..job()
         });
     }
@@ -197,7 +197,7 @@ fn run(steps: &[Step], time_passes: bool) -> (Kit, Vec<Vec<u8>>) {
             } => {
                 let add = AddJob {
                     queue: &[*queue],
-                    body,
+                    bodies: &[body],
                     delay: Span::from_ms(*delay),
                     retry: once.then_some(Span::ZERO),
                     ttl: Span::from_secs(20),

@@ -1,6 +1,7 @@
 //! Tests of the node, one file per concern, and what they share.
 
 mod add;
+mod batch;
 mod copies;
 mod get;
 mod leaving;
@@ -21,7 +22,7 @@ use crate::clock::Now;
 use crate::effects::{Answer, Effects, WaiterId};
 use crate::error::Error;
 use crate::job::State;
-use crate::job_id::{IdGenerator, JobId};
+use crate::job_id::{IdGenerator, Ids, JobId};
 use crate::message::encode_header;
 use crate::queue::Pause;
 use crate::record::Record;
@@ -53,7 +54,7 @@ struct Kit {
 fn job() -> AddJob<'static> {
     AddJob {
         queue: b"q",
-        body: b"body",
+        bodies: &[b"body"],
         timeout_ms: 0,
         replicate: Some(1),
         sync: None,
@@ -82,7 +83,7 @@ fn unknown_id() -> JobId {
 #[track_caller]
 fn done(added: Result<Added, Error>) -> JobId {
     match added {
-        Ok(Added::Done(id)) => id,
+        Ok(Added::Done(ids)) => ids[0],
         other => panic!("not added at once: {other:?}"),
     }
 }
@@ -128,7 +129,7 @@ impl Kit {
             let added = node.add_job(now, add, true, fx);
             node.serve(now, 100, fx);
             added.map(|added| match added {
-                Added::Done(id) | Added::Waits { id, .. } => id,
+                Added::Done(ids) | Added::Waits { ids, .. } => ids[0],
             })
         })
     }
@@ -136,6 +137,14 @@ impl Kit {
     #[track_caller]
     fn add(&mut self, add: &AddJob<'_>) -> JobId {
         self.try_add(add).expect("the job is accepted")
+    }
+
+    /// The ids of jobs that nobody waits for.
+    fn try_to_add_all(&mut self, add: &AddJob<'_>) -> Result<Ids, Error> {
+        let added = self.call(|node, now, fx| node.add_job(now, add, true, fx));
+        added.map(|added| match added {
+            Added::Done(ids) | Added::Waits { ids, .. } => ids,
+        })
     }
 
     fn add_to(&mut self, queue: &str) -> JobId {

@@ -114,7 +114,7 @@ impl Net {
     pub fn add(&mut self, at: usize, add: &AddJob<'_>) -> JobId {
         let added = self.on(at, |node, now, fx| node.add_job(now, add, true, fx));
         let id = match added.expect("the job is accepted") {
-            Added::Done(id) | Added::Waits { id, .. } => id,
+            Added::Done(ids) | Added::Waits { ids, .. } => ids[0],
         };
         self.pass(50);
         id
@@ -174,6 +174,15 @@ impl Net {
         self.servers.push(copy);
         self.on(number, |node, _, fx| node.connect_all(fx));
         number
+    }
+
+    /// Of the messages that a server is about to send only the first ones arrive.
+    pub fn lose_all_but(&mut self, at: usize, count: usize) {
+        let mut sent = 0;
+        self.servers[at].wanted.retain(|action| {
+            sent += usize::from(matches!(action, BusAction::Send { .. }));
+            sent <= count
+        });
     }
 
     /// How many batches a server has written.

@@ -88,9 +88,9 @@ fn a_wait_ends_with_null_at_its_time() {
 fn a_client_that_is_gone_takes_nothing() {
     let mut kit = Kit::new();
     let gone = kit.block(&get_from(&["q", "other"], 1)).unwrap();
-    kit.call(|node, now, _| node.forget_waiter(gone, now));
+    kit.call(|node, now, fx| node.forget_waiter(gone, now, fx));
     // A second time it is nobody's business.
-    kit.call(|node, now, _| node.forget_waiter(gone, now));
+    kit.call(|node, now, fx| node.forget_waiter(gone, now, fx));
     let id = kit.add(&job());
     assert!(kit.answers().is_empty());
     assert_eq!(kit.take(), Some(id));
@@ -150,7 +150,7 @@ fn the_most_blocked_clients_is_exact() {
     let more = get_from(&["new"], 1);
     assert_eq!(kit.block(&more), Err(Error::TooManyBlocked));
     assert_eq!(dump_all(&kit.node, kit.now), before);
-    kit.call(|node, now, _| node.forget_waiter(first, now));
+    kit.call(|node, now, fx| node.forget_waiter(first, now, fx));
     kit.block(&get).unwrap();
 }
 
@@ -161,7 +161,7 @@ fn waiter_ids_are_never_used_twice() {
     for _ in 0..50 {
         let waiter = kit.block(&get_from(&["q"], 1)).unwrap();
         assert!(seen.last() < Some(&waiter), "they rise");
-        kit.call(|node, now, _| node.forget_waiter(waiter, now));
+        kit.call(|node, now, fx| node.forget_waiter(waiter, now, fx));
         seen.push(waiter);
     }
 }

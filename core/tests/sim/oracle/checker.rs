@@ -186,7 +186,9 @@ impl Checker {
             Error::OutOfMemory => self.memory_limited,
             Error::MaxLen => {
                 let (_, most) = self.length(wanted.queue, stamp.at);
-                wanted.max_len.is_some_and(|max| most >= max)
+                wanted
+                    .max_len
+                    .is_some_and(|max| most + wanted.of_batch > max)
             }
             _ => false,
         };
@@ -248,8 +250,9 @@ impl Checker {
                 demand!(self.forgotten, WrongAnswer, "call {call} got FORGOTTEN");
                 Ok(())
             }
-            Told::Added(id) => {
-                Err(Kind::WrongAnswer.because(format!("call {call} was told that it added {id}")))
+            Told::Added(ids) => {
+                let text = format!("call {call} was told that it added {ids:?}");
+                Err(Kind::WrongAnswer.because(text))
             }
             Told::Error(error) => {
                 Err(Kind::WrongAnswer.because(format!("call {call} got {error}")))

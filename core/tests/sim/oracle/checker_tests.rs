@@ -27,6 +27,7 @@ fn wanted(number: u8) -> Wanted {
     Wanted {
         queue: 0,
         body: vec![number],
+        of_batch: 1,
         delay_ms: 0,
         retry_ms: RETRY,
         ttl_ms: TTL,

@@ -1,7 +1,7 @@
 //! The history of a run, as clients and operators could write it down.
 
 use disque_core::error::Error;
-use disque_core::job_id::JobId;
+use disque_core::job_id::{Ids, JobId};
 use disque_core::queue::Pause;
 
 /// A GETJOB, from its being asked to its answer. Never used twice.
@@ -39,6 +39,8 @@ pub struct Delivery {
 pub struct Wanted {
     pub queue: Queue,
     pub body: Vec<u8>,
+    /// With how many jobs it was asked for, itself included.
+    pub of_batch: u64,
     pub delay_ms: u64,
     /// As the job has it in the end: defaults filled in.
     pub retry_ms: u64,
@@ -51,8 +53,8 @@ pub struct Wanted {
 #[derive(Clone, Debug)]
 pub enum Told {
     Jobs(Vec<Delivery>),
-    /// The id of the job that it added.
-    Added(JobId),
+    /// The ids of the jobs that it added.
+    Added(Ids),
     Null,
     Error(Error),
 }
