@@ -5,10 +5,11 @@
 //! have failed: none is queued here, and those that others have are settled.
 
 use crate::clock::{Now, NEVER};
-use crate::effects::{Answer, Effects, WaiterId};
+use crate::effects::{Answer, Effects, Gate, WaiterId};
 use crate::error::Error;
 use crate::holders::Holder;
 use crate::job_id::{Ids, JobId};
+use crate::message::Message;
 use crate::node::Node;
 use crate::tables::{Producer, Waiter};
 use smallvec::{smallvec, SmallVec};
@@ -143,6 +144,10 @@ impl Node {
         fx.answer(waiter, Answer::Error(error));
         for id in &producer.jobs {
             self.take_back_added(waiter, id, now, fx);
+            // What they refused may come again, late, and when they have room.
+            let refused = producer.refused.iter();
+            let peers = refused.filter_map(|one| self.reach(*one, now));
+            fx.send_to(peers, &Message::DelJob { id: *id }, Gate::Written);
         }
     }
 
