@@ -6,13 +6,21 @@ use crate::jobs::{Command, Delivery, Job};
 use crate::report::{Cause, Class};
 use std::collections::BTreeSet;
 
+/// What has explained a delivery of a job, by its place among its kind.
+#[derive(Default)]
+struct Used {
+    commands: BTreeSet<usize>,
+    deliveries: BTreeSet<usize>,
+}
+
 impl Judge<'_> {
     /// Each delivery after the first has a cause, and none comes long after the
     /// job was settled.
     pub fn judge_again(&mut self, job: &Job) {
-        let mut used = BTreeSet::new();
+        let mut used = Used::default();
         for (index, delivery) in job.deliveries.iter().enumerate() {
-            let before = index.checked_sub(1).map(|index| &job.deliveries[index]);
+            let earlier = &job.deliveries[..index];
+            let before = earlier.last();
             self.judge_nack_delay(job, before, delivery);
             if job.at_most_once() && before.is_some() {
                 let text = format!("{} at node {}", self.tell(job), delivery.node);
@@ -27,7 +35,10 @@ impl Judge<'_> {
                     continue;
                 }
                 None => match before {
-                    Some(before) => self.cause(job, before, delivery, &mut used),
+                    Some(before) => {
+                        let due = self.due(job, earlier, delivery, &mut used);
+                        due.or_else(|| self.cause(job, before, delivery, &mut used))
+                    }
                     None => continue,
                 },
             };
@@ -103,13 +114,39 @@ impl Judge<'_> {
         })
     }
 
-    /// What explains a delivery after another one. A command explains one.
+    /// RETRY, if it was over since a delivery that has not explained another one. Time
+    /// comes before commands: a NACK of the same moment may explain the next delivery.
+    fn due(
+        &self,
+        job: &Job,
+        earlier: &[Delivery],
+        delivery: &Delivery,
+        used: &mut Used,
+    ) -> Option<Cause> {
+        let unheard = |other: &Delivery| {
+            other.node != delivery.node && other.t.saturating_add(self.limits.spread) >= delivery.t
+        };
+        for (index, before) in earlier.iter().enumerate().rev() {
+            let free = !used.deliveries.contains(&index);
+            if free && self.was_due(job, before, delivery) {
+                used.deliveries.insert(index);
+                return Some(Cause::Retry);
+            }
+            // The copy of another node has a RETRY of its own until it hears of this one.
+            if !unheard(before) {
+                break;
+            }
+        }
+        None
+    }
+
+    /// What but RETRY explains a delivery after another one. A command explains one.
     fn cause(
         &self,
         job: &Job,
         before: &Delivery,
         delivery: &Delivery,
-        used: &mut BTreeSet<usize>,
+        used: &mut Used,
     ) -> Option<Cause> {
         let (faults, limits) = (self.faults, self.limits);
         // The delivery before may come from a node that had not heard of it yet.
@@ -122,13 +159,10 @@ impl Judge<'_> {
                     && effect
                     && command.from <= delivery.t
                     && command.to.saturating_add(heard) >= before.t
-                    && used.insert(index)
+                    && used.commands.insert(index)
             })
         };
-        // Time first: a NACK of the same moment may explain the next delivery.
-        if self.was_due(job, before, delivery) {
-            Some(Cause::Retry)
-        } else if called(Op::Nack) {
+        if called(Op::Nack) {
             Some(Cause::Nack)
         } else if called(Op::Enqueue) || called(Op::DelJob) {
             Some(Cause::Command)

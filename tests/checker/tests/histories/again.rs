@@ -88,6 +88,24 @@ fn a_nack_may_cross_a_delivery() {
 }
 
 #[test]
+fn retry_runs_at_a_node_that_has_not_heard_of_another_delivery() {
+    let again = |last: u64| {
+        let mut story = Story::new();
+        story.want.retry = 200;
+        let job = story.at(0).add("a");
+        story.at(10).deliver("a", &job);
+        story.at(100).ok(Op::Nack, "b", &job);
+        story.at(100).deliver("b", &job);
+        story.at(220).deliver("a", &job);
+        // Each delivery explains one: that of the other node when its own RETRY is over.
+        story.at(last).deliver("b", &job);
+        story
+    };
+    again(310).sound();
+    again(240).broken(Class::Duplicated);
+}
+
+#[test]
 fn a_nack_that_counted_nothing_explains_nothing() {
     let mut story = Story::new();
     let job = story.at(0).add("a");
