@@ -133,6 +133,14 @@ impl Faults {
         spans.filter(move |span| span.takes_until() >= from)
     }
 
+    /// The nodes that hold no copies at a time, because they leave or have left.
+    pub fn leaving(&self, at: u64) -> impl Iterator<Item = &str> {
+        let leaves = |span: &&Span| span.kind == FaultKind::Leave && span.lost == Lost::All;
+        let spans = self.spans.iter().filter(leaves);
+        let spans = spans.filter(move |span| (span.from..span.to).contains(&at));
+        spans.map(|span| &*span.node)
+    }
+
     /// How far clocks that were set may put off what a node had written down.
     pub fn clock_error(&self, to: u64) -> u64 {
         self.sum_of_jumps(to, |jump| jump.unsigned_abs())

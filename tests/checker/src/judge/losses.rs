@@ -89,7 +89,8 @@ impl Judge<'_> {
             let repaired = self.faults.calm_of(self.limits.repair, since, loss.from);
             if let Some(repaired) = repaired.filter(|_| !whole) {
                 (copies, written) = (all, repaired);
-                lost.clear();
+                // As many as there are nodes that take them.
+                lost = self.faults.leaving(repaired).collect();
             }
             let is_hit = self.can_hit(loss, written, lost.is_empty());
             if is_hit && lost.insert(&loss.node) {

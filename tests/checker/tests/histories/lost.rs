@@ -81,6 +81,26 @@ fn holders_that_are_lost_one_by_one_are_made_up_for() {
 }
 
 #[test]
+fn there_is_no_copy_at_a_node_that_leaves() {
+    for (leaves, is_lost) in [(true, false), (false, true)] {
+        let mut story = Story::new();
+        story.want.replicate = 3;
+        story.want.sync = 3;
+        story.at(0).add("a");
+        if leaves {
+            story.at(1_000).leave("c");
+        }
+        story.at(20_000).kill("a", Lost::All).at(20_500).end();
+        story.at(21_000).kill("b", Lost::All).at(21_500).end();
+        story.at(LATER).drained();
+        match is_lost {
+            true => drop(story.broken(Class::Lost)),
+            false => drop(story.sound()),
+        }
+    }
+}
+
+#[test]
 fn sync_counts_at_once_and_replicate_later() {
     for (at, is_lost) in [(1_000, false), (20_000, true)] {
         let mut story = Story::new();

@@ -171,6 +171,11 @@ impl Story {
         self
     }
 
+    pub fn leave(&mut self, node: &str) -> &mut Story {
+        self.fault(FaultKind::Leave, node).lost = Lost::All;
+        self
+    }
+
     pub fn cut(&mut self, node: &str, to: &str) -> &mut Story {
         self.fault(FaultKind::Cut, node).to = Some(to.into());
         self
