@@ -50,6 +50,7 @@ impl Node {
         entry.pause = pause;
         entry.used_at = now.mono_ms;
         self.mark_ready(key);
+        self.want(key);
         self.watch_if_unused(key, now);
         Ok(())
     }

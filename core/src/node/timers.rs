@@ -55,11 +55,11 @@ impl Node {
         }
         self.run_copies(now, max, fx);
         self.run_jobs(now, max, fx);
-        self.repeat_requests(now, max, fx);
         self.run_drain(now, max, fx);
         self.drop_idle_queues(now, max);
         self.free_discarded(max);
         self.serve(now, max, fx);
+        self.repeat_requests(now, max, fx);
     }
 
     /// Ends the waits of clients whose time is over, at most `max`. Nothing of it

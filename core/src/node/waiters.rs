@@ -96,6 +96,8 @@ impl Node {
                 if let Some(entry) = self.queues.get_mut(queue) {
                     entry.ready = false;
                     self.offer(queue);
+                    // Those that still wait were not asked for while there were jobs.
+                    self.want(queue);
                 }
             }
         }

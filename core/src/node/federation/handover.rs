@@ -205,6 +205,8 @@ impl Node {
             return Ok(());
         };
         self.note_taker(key, talk.from);
+        // Perhaps only half of what there was went there.
+        self.offer(self.jobs[key].queue);
         let copies_key = self.copies_of(key)?;
         let expected = self.copies[copies_key].handed == Some(talk.from);
         if self.jobs[key].at_most_once() {

@@ -3,6 +3,7 @@
 mod add;
 mod batch;
 mod copies;
+mod federation;
 mod get;
 mod leaving;
 mod load;
