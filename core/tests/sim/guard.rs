@@ -115,8 +115,11 @@ impl Site {
     }
 
     /// A frame has told that a job is settled: the node remembers it, from the first
-    /// time that it was told.
+    /// time that it was told. One that is short of memory may forget it at any time.
     pub fn note_settled(&mut self, at: u64, id: JobId) {
+        if self.settings.max_memory > 0 {
+            return;
+        }
         let until = at + self.settings.settled_memory_ms;
         let known = self.guard.settled.entry(id).or_insert(until);
         if *known <= at {
