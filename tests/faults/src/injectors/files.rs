@@ -65,12 +65,17 @@ impl Injector<'_> {
         Ok(())
     }
 
-    /// Flips a bit in some record; false if there is none.
+    /// Flips a bit in some record; false if nothing was written since a rewrite.
     fn flip_in(&mut self, path: &Path) -> io::Result<bool> {
         let mut bytes = fs::read(path)?;
+        if bytes.is_empty() {
+            return Ok(false);
+        }
         let records = records(&bytes);
         if records.is_empty() {
-            return Ok(false);
+            return Err(io::Error::other(
+                "there is no record in the append only file",
+            ));
         }
         let record = records[self.random.random_range(0..records.len())].clone();
         let byte = self.random.random_range(record);
@@ -96,7 +101,7 @@ impl Injector<'_> {
 
 /// Where the payloads of the module's records are in an append only file.
 fn records(file: &[u8]) -> Vec<Range<usize>> {
-    const COMMAND: &[u8] = b"DISQUE.RECORD\r\n$";
+    const COMMAND: &[u8] = b"disque.record\r\n$";
     let starts = file.windows(COMMAND.len()).enumerate();
     let starts = starts.filter(|(_, window)| *window == COMMAND);
     let read = |(start, _): (usize, &[u8])| {
@@ -117,7 +122,7 @@ mod tests {
     #[test]
     fn records_are_found_where_they_are_whole() {
         let file =
-            b"*2\r\n$13\r\nDISQUE.RECORD\r\n$3\r\nabc\r\n*2\r\n$13\r\nDISQUE.RECORD\r\n$9\r\nab";
+            b"*2\r\n$13\r\ndisque.record\r\n$3\r\nabc\r\n*2\r\n$13\r\ndisque.record\r\n$9\r\nab";
         let found = records(file);
         assert_eq!(found.len(), 1);
         assert_eq!(&file[found[0].clone()], b"abc");
