@@ -42,6 +42,7 @@ pub struct Found<'a> {
 
 /// The disk of one node. Positions count batches of records since its first
 /// start; a snapshot stands for all before its position.
+#[derive(Clone)]
 pub struct Disk {
     policy: Policy,
     snapshot: Vec<Vec<u8>>,
@@ -67,6 +68,11 @@ impl Disk {
             complete: true,
             lost: Lost::Nothing,
         }
+    }
+
+    /// How the server writes.
+    pub fn policy(&self) -> Policy {
+        self.policy
     }
 
     /// How many batches were written.

@@ -139,8 +139,8 @@ impl World {
         self.net.cuts.clear();
         self.net.mutes.clear();
         self.net.latency = self.net.latency.min(20);
-        let nodes: Vec<usize> = self.sites.keys().copied().collect();
-        for node in nodes {
+        let servers: Vec<usize> = self.servers().map(|(&number, _)| number).collect();
+        for node in servers {
             self.site(node).refuses_until = 0;
             if self.profile.replicated {
                 self.make_at_home(node)?;
@@ -273,6 +273,7 @@ impl World {
         if !self.all_run() {
             return Err("not all run".into());
         }
+        self.no_ghost_serves()?;
         let members = self.members();
         let timeout = self.profile.settings.node_timeout_ms;
         let mut prints = BTreeSet::new();

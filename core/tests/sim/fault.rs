@@ -13,6 +13,8 @@ use disque_core::queue::Pause;
 #[derive(Clone, Copy, Debug)]
 enum Fault {
     Stop(Stop),
+    /// A replica takes its place while it lives.
+    Supersede,
     /// It is killed soon, between saying something and writing it.
     Unwritten,
     Stall,
@@ -41,9 +43,11 @@ impl World {
         let has_replica = self.site(node).disk.keeps_snapshots();
         let older = self.profile.severity >= Severity::Older;
         let promoted = u64::from(older && has_replica);
+        let superseded = promoted * (1 - alone) * u64::from(!self.moved);
         let fault = self.random.weighted(&[
             (1 - alone.max(1 - wiped), Fault::Stop(Stop::Wiped)),
             (2 * promoted, Fault::Stop(Stop::Promoted)),
+            (4 * superseded, Fault::Supersede),
             (4 * stopped, Fault::Stop(Stop::Kill)),
             (4 * stopped, Fault::Stop(Stop::PowerLoss)),
             (2 * stopped, Fault::Stop(Stop::Clean)),
@@ -57,6 +61,10 @@ impl World {
         self.trace.line(format!("{:>9}   {fault:?}", ""));
         match fault {
             Fault::Stop(stop) => self.stop(node, stop),
+            Fault::Supersede => {
+                self.supersede(node);
+                Ok(())
+            }
             Fault::Unwritten => {
                 self.site(node).is_doomed = true;
                 Ok(())

@@ -2,6 +2,7 @@
 //! the checker of clusters.
 
 use crate::drain::REPAIR_MS;
+use crate::ghost::GHOST;
 use crate::world::{Event, World};
 use disque_checker::{check, Event as Line, Fault, FaultKind, Limits, Lost, Op, Phase, Served};
 use disque_core::job_id::JobId;
@@ -36,9 +37,9 @@ pub struct Ledger {
     has_begun: bool,
 }
 
-/// How a node is called.
+/// How a node is called, and so the ghost of it.
 pub fn name(node: usize) -> String {
-    format!("n{node}")
+    format!("n{}", node % GHOST)
 }
 
 impl World {
@@ -125,10 +126,10 @@ impl World {
         }
     }
 
-    /// A node stops, and has lost this.
-    pub fn begin_stop(&mut self, node: usize, lost: Lost) {
+    /// A node stops, or another server is it, and has lost this.
+    pub fn begin_stop(&mut self, node: usize, kind: FaultKind, lost: Lost) {
         let fault = Fault {
-            kind: FaultKind::Kill,
+            kind,
             to: None,
             lost,
             jump: None,
@@ -137,7 +138,7 @@ impl World {
         self.site(node).stopped = call;
     }
 
-    /// It is back.
+    /// It is back, or is over.
     pub fn end_stop(&mut self, node: usize) {
         if let Some(call) = self.site(node).stopped.take() {
             let line = self.line(node, call, Phase::Ok, Op::Fault);

@@ -6,6 +6,7 @@
 //! Frames wait for their turn in one connection, never for another one. A
 //! connection that its maker gave up may still bring frames, late or twice.
 
+use crate::ghost::GHOST;
 use crate::net::{Reply, SocketId, Way, LOST};
 use crate::oracle::history::What;
 use crate::world::{Event, World};
@@ -88,6 +89,10 @@ impl World {
                     }
                 }
                 News::WasForgotten => self.tell(node, What::WasForgotten)?,
+                News::WasSuperseded(_) if node < GHOST => {
+                    return Err("a node takes itself for superseded".into());
+                }
+                News::WasSuperseded(_) => self.end_stop(node),
                 other => self.trace.line(format!("{:>9}   {other:?}", "")),
             }
         }

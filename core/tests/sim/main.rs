@@ -24,6 +24,7 @@ mod disk;
 mod drain;
 mod ending;
 mod fault;
+mod ghost;
 mod guard;
 mod ledger;
 mod links;

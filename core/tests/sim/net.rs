@@ -83,6 +83,21 @@ impl Net {
             ..Net::default()
         }
     }
+
+    /// What is under way to and from the process at a number is for another one, and so
+    /// are the cuts.
+    pub fn hand_process_over(&mut self, from: usize, to: usize) {
+        let at = |number: usize| if number == from { to } else { number };
+        for socket in self.sockets.values_mut() {
+            (socket.from, socket.to) = (at(socket.from), at(socket.to));
+        }
+        for lines in [&mut self.cuts, &mut self.mutes] {
+            let moved = std::mem::take(lines).into_iter();
+            *lines = moved
+                .map(|((a, b), until)| ((at(a), at(b)), until))
+                .collect();
+        }
+    }
 }
 
 impl World {
@@ -249,7 +264,7 @@ impl World {
         let there = |(_, site): &(&usize, &Site)| {
             (site.host.as_str(), PORT) == (contact.host.as_str(), contact.port)
         };
-        let to = *self.sites.iter().find(there)?.0;
+        let to = *self.servers().find(there)?.0;
         self.net.next_socket += 1;
         let id = self.net.next_socket;
         let socket = Socket {

@@ -160,7 +160,7 @@ impl World {
         }
     }
 
-    fn outage(&mut self) -> u64 {
+    pub fn outage(&mut self) -> u64 {
         let timeout = self.profile.settings.node_timeout_ms;
         let longest = if self.profile.replicated { 8 } else { 4 };
         let most = self

@@ -61,7 +61,8 @@ pub enum Severity {
     Stopped,
     /// They come back with nothing, as other data.
     Wiped,
-    /// They come back with what was written some time ago.
+    /// They come back with what was written some time ago, or live on when a replica
+    /// that knows no more takes their place.
     Older,
 }
 

@@ -1,7 +1,9 @@
 //! The links as the nodes see them, against what they are.
 
+use crate::site::Site;
 use crate::world::World;
 use disque_core::cluster::PeerKey;
+use disque_core::node::Node;
 
 impl World {
     /// The links, as the node sees them and as they are.
@@ -48,18 +50,20 @@ impl World {
 
     fn reached_wrongly(&self, node: usize, long: u64) -> Vec<PeerKey> {
         let timeout = self.profile.settings.node_timeout_ms;
-        let site = &self.sites[&node];
+        let site = self.look_at(node);
         let inside = site.node.as_ref().expect("the node is up");
         let (me, now) = (inside.identity().id, site.clocks.now(self.now));
         let answered = |id: &[u8; 20]| {
-            let nodes = self.sites.values().filter(|s| s.stalled_until <= self.now);
-            let mut nodes = nodes.filter_map(|s| Some((s, s.node.as_ref()?)));
-            let Some((other, there)) = nodes.find(|(_, there)| there.identity().id == *id) else {
-                return true;
+            let servers = self.servers().filter(|(_, s)| s.stalled_until <= self.now);
+            let servers = servers.filter_map(|(_, s)| Some((s, s.node.as_ref()?)));
+            // Of two that have one id, either may be the one that is reached.
+            let there: Vec<_> = servers.filter(|(_, n)| n.identity().id == *id).collect();
+            let hears = |(site, there): &(&Site, &Node)| {
+                let then = site.clocks.now(self.now);
+                let own = there.cluster().peer(&me);
+                own.is_none_or(|own| own.answered_within(then, long))
             };
-            let then = other.clocks.now(self.now);
-            let own = there.cluster().peer(&me);
-            own.is_none_or(|own| own.answered_within(then, long))
+            there.is_empty() || there.iter().any(hears)
         };
         let reached = inside.cluster().peers();
         let reached = reached.filter(|peer| peer.is_reachable(now, timeout));

@@ -1,6 +1,6 @@
 //! One node with all that surrounds it: its disk, its clocks, its connections.
 
-use crate::disk::{Disk, Policy};
+use crate::disk::{Disk, Policy, Stop};
 use crate::guard::Guard;
 use crate::links::Link;
 use crate::oracle::checker::Checker;
@@ -18,6 +18,7 @@ use disque_core::settings::Settings;
 use std::collections::BTreeMap;
 
 /// The clocks of a machine, against the world's own time.
+#[derive(Clone)]
 pub struct Clocks {
     /// What the monotonic clock shows at the world's beginning.
     mono_base: u64,
@@ -282,6 +283,29 @@ impl Site {
         self.guard = Guard::default();
         self.session += 1;
         self.is_new = true;
+    }
+
+    /// The machine of a replica that is to be promoted: its data are those of this one
+    /// some time ago.
+    pub fn replica(&mut self, number: usize, random: &mut Random) -> Site {
+        // It serves on, instead of dying.
+        self.is_doomed = false;
+        let mut disk = self.disk.clone();
+        let kept = disk.stop(Stop::Promoted, random);
+        let mut clocks = self.clocks.clone();
+        clocks.reboot(random);
+        let identities = self.identities.iter().filter(|(log, _)| *log <= kept);
+        Site {
+            identities: identities.copied().collect(),
+            disk,
+            clocks,
+            session: self.session,
+            moves: self.moves,
+            thinned: self.thinned.take(),
+            is_new: false,
+            is_promoted: true,
+            ..Site::new(number, self.disk.policy(), self.settings.clone(), random)
+        }
     }
 
     /// Writes the whole state.

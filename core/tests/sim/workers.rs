@@ -56,6 +56,9 @@ pub enum Deed {
 impl World {
     /// A client does something, and something else later.
     pub fn act_worker(&mut self, client: usize) -> Result<(), String> {
+        if self.leaves_ghost(client) {
+            return Ok(());
+        }
         let Some(node) = self.turn_of(client) else {
             return Ok(());
         };

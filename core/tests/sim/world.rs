@@ -7,6 +7,7 @@
 use crate::client::{Client, Step};
 use crate::disk::Stop;
 use crate::ending::Ending;
+use crate::ghost::GHOST;
 use crate::ledger::Ledger;
 use crate::net::{Net, SocketId, Way};
 use crate::oracle::history::{Call, Entry, Told, What};
@@ -15,6 +16,7 @@ use crate::random::Random;
 use crate::site::{queue_name, Site};
 use crate::trace::Trace;
 use crate::workers::Deed;
+use disque_checker::FaultKind;
 use disque_core::clock::Now;
 use disque_core::cluster::PeerKey;
 use disque_core::effects::{BusAction, Effects};
@@ -61,6 +63,8 @@ pub enum Event {
     Fault,
     /// A node that is down starts again.
     Restart,
+    /// A ghost ends.
+    Retire,
     /// Clients have stopped; what is left is consumed.
     Drain,
 }
@@ -101,6 +105,8 @@ pub struct World {
     pub profile: Profile,
     pub now: u64,
     pub sites: BTreeMap<usize, Site>,
+    /// Servers that were nodes until a replica took their place.
+    pub ghosts: BTreeMap<usize, Site>,
     pub clients: Vec<Client>,
     pub trace: Trace,
     /// What clients and faults of a replicated world do.
@@ -147,6 +153,7 @@ impl World {
         World {
             clients: (0..profile.clients).map(&mut client).collect(),
             sites,
+            ghosts: BTreeMap::new(),
             strangers: IdGenerator::new([0xee; 4], random.bytes()),
             net: Net::new(profile.latency),
             random,
@@ -261,6 +268,7 @@ impl World {
             Event::Meet(other) if up => self.meet(node, other),
             Event::Fault if up && !self.draining => self.fault(node)?,
             Event::Restart => self.start(node)?,
+            Event::Retire => self.retire(node),
             Event::Drain => self.drain(node)?,
             _ => {}
         }
@@ -278,8 +286,13 @@ impl World {
         )
     }
 
+    /// A server, a ghost too.
     pub fn site(&mut self, node: usize) -> &mut Site {
-        self.sites.get_mut(&node).expect("a node of this world")
+        let servers = match node < GHOST {
+            true => &mut self.sites,
+            false => &mut self.ghosts,
+        };
+        servers.get_mut(&node).expect("a server of this world")
     }
 
     /// Calls a node that is up.
@@ -300,10 +313,13 @@ impl World {
 
     /// Writes the records of the calls since the last time.
     pub fn write(&mut self, node: usize) {
-        let site = self.sites.get_mut(&node).expect("a node of this world");
+        let at = self.now;
+        let site = self.site(node);
         let synced = site.disk.is_synced();
-        self.trace.bytes(site.write(self.now));
+        let written = site.write(at).to_vec();
         site.fx.records.clear();
+        self.trace.bytes(&written);
+        let site = self.site(node);
         if synced && !site.disk.is_synced() {
             self.schedule(node, 1_000, Event::Sync);
         }
@@ -442,6 +458,9 @@ impl World {
                 "{registered} clients wait in the node, {known} outside"
             ));
         }
+        if known > 0 && inside.check_serving().is_err() {
+            return Err(format!("{known} clients wait where nobody serves them"));
+        }
         let Some(wake) = inside.next_wake() else {
             site.armed = None;
             return self.caught_up(node);
@@ -500,24 +519,14 @@ impl World {
         let site = self.sites.get_mut(&node).expect("a node of this world");
         let kept = site.disk.stop(stop, &mut self.random);
         site.identities.retain(|(log, _)| *log <= kept);
-        site.node = None;
         site.is_silent = !matches!(stop, Stop::Clean | Stop::Kill);
         site.is_promoted = stop == Stop::Promoted;
         let lost = site.disk.lost;
-        site.fx.clear();
-        site.waiting.clear();
-        site.armed = None;
         if site.is_silent {
             site.clocks.reboot(&mut self.random);
         }
-        for client in &mut self.clients {
-            if client.node == node {
-                client.waiting = None;
-            }
-        }
-        self.cut_off_workers(node);
-        self.begin_stop(node, lost);
-        self.end_connections(node);
+        self.end_process(node);
+        self.begin_stop(node, FaultKind::Kill, lost);
         // Two that move at a time may lose each other.
         if stop == Stop::Promoted && !std::mem::replace(&mut self.moved, true) {
             self.move_site(node);
@@ -526,6 +535,32 @@ impl World {
         let down = self.random.range(1, longest);
         self.schedule(node, down, Event::Restart);
         self.tell(node, What::Crashed { kept })
+    }
+
+    /// A process is gone, with its connections.
+    pub fn end_process(&mut self, node: usize) {
+        let site = self.site(node);
+        site.node = None;
+        site.fx.clear();
+        site.waiting.clear();
+        site.armed = None;
+        for client in self.clients.iter_mut().filter(|client| client.node == node) {
+            client.waiting = None;
+        }
+        self.cut_off_workers(node);
+        self.end_connections(node);
+    }
+
+    /// What is to happen to the process at a number happens to it at another one.
+    pub fn hand_process_over(&mut self, from: usize, to: usize) {
+        let events = std::mem::take(&mut self.heap).into_iter();
+        let moved = events.map(|Reverse(mut next)| {
+            if next.node == from && next.event.is_of_process() {
+                next.node = to;
+            }
+            Reverse(next)
+        });
+        self.heap = moved.collect();
     }
 
     pub fn digest(&self) -> u64 {

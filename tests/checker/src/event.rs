@@ -146,6 +146,10 @@ pub struct Fault {
 pub enum FaultKind {
     /// The process ends, whatever ends it; over when it serves again.
     Kill,
+    /// A replica takes the node's place while that lives, and may serve on: over when
+    /// it serves no more. What the replica has lost is what it did not receive, up to
+    /// that time.
+    Supersede,
     /// The process stands still.
     Pause,
     /// Nothing passes from the node to another one.

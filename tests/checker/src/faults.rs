@@ -31,7 +31,7 @@ impl Span {
     /// Up to when jobs are added that lack what it took.
     fn takes_until(&self) -> u64 {
         match self.kind {
-            FaultKind::Leave => self.to,
+            FaultKind::Leave | FaultKind::Supersede => self.to,
             _ => self.from,
         }
     }
@@ -154,7 +154,8 @@ impl Faults {
     fn sum_of_jumps(&self, to: u64, size: impl Fn(i64) -> u64) -> u64 {
         let before = || self.spans.iter().filter(move |span| span.from <= to);
         // Without a restart no deadline goes through a wall clock.
-        if !before().any(|span| span.kind == FaultKind::Kill) {
+        let restarts = [FaultKind::Kill, FaultKind::Supersede];
+        if !before().any(|span| restarts.contains(&span.kind)) {
             return 0;
         }
         before().map(|span| size(span.jump)).sum()

@@ -94,7 +94,8 @@ impl Judge<'_> {
             }
             let is_hit = self.can_hit(loss, written, lost.is_empty());
             if is_hit && lost.insert(&loss.node) {
-                since = loss.from;
+                // What lasts may have begun before the job was there.
+                since = loss.from.max(job.to);
                 if lost.len() as u64 >= copies {
                     return true;
                 }

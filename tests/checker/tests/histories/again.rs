@@ -241,3 +241,20 @@ fn a_holder_with_older_data_than_the_ack_may_bring_it_back() {
         }
     }
 }
+
+#[test]
+fn an_ack_is_lost_with_a_superseded_node_that_took_it_alone() {
+    // Before the replica was left behind, while the old one served, and after that.
+    for (acked, is_lost) in [(20, false), (30_400, true), (31_000, false)] {
+        let mut story = Story::new();
+        let job = story.at(0).add("a");
+        story.at(10).deliver("a", &job);
+        story.at(acked).ok(Op::Ack, "a", &job);
+        story.at(30_000).supersede("a", 29_900).at(30_500).end();
+        story.at(LATER).deliver("a", &job);
+        match is_lost {
+            true => assert_eq!(story.sound().summary.again[&Cause::Loss], 1),
+            false => drop(story.broken(Class::Resurrected)),
+        }
+    }
+}

@@ -135,6 +135,43 @@ fn what_was_written_before_the_tail_is_not_lost_with_it() {
 }
 
 #[test]
+fn a_superseded_node_takes_what_it_had_alone_and_nothing_else() {
+    // When it was added, with how many copies; the replica received nothing after 900.
+    for (added, copies, is_lost) in [
+        (0, 1, true),
+        (950, 1, false),
+        (1_400, 1, false),
+        (1_400, 2, true),
+        (1_600, 1, true),
+    ] {
+        let mut story = Story::new();
+        (story.want.replicate, story.want.sync) = (copies, copies);
+        story.at(1_000).supersede("a", 900).at(1_500).end();
+        story.at(added).add("a");
+        story.at(LATER).drained();
+        match is_lost {
+            true => drop(story.broken(Class::Lost)),
+            false => drop(story.sound()),
+        }
+    }
+}
+
+#[test]
+fn a_calm_before_a_job_was_added_makes_up_for_nothing() {
+    let mut story = Story::new();
+    (story.want.replicate, story.want.sync) = (3, 2);
+    story.at(2_000).leave("b").at(60_000).end();
+    story.at(50_000).add("b");
+    story
+        .at(51_000)
+        .kill("a", Lost::Since(49_000))
+        .at(51_500)
+        .end();
+    let report = story.at(LATER).drained().sound();
+    assert_eq!(report.summary.missing[&Excuse::HoldersLost], 1);
+}
+
+#[test]
 fn a_kill_that_costs_nothing_excuses_nothing() {
     let mut story = Story::new();
     story.at(0).add("a");

@@ -171,6 +171,13 @@ impl Story {
         self
     }
 
+    /// A replica takes the node's place, which received nothing since that time.
+    pub fn supersede(&mut self, node: &str, since: u64) -> &mut Story {
+        self.fault(FaultKind::Supersede, node).lost = Lost::Since(since);
+        self
+    }
+
+    /// The node leaves, and too few stay.
     pub fn leave(&mut self, node: &str) -> &mut Story {
         self.fault(FaultKind::Leave, node).lost = Lost::All;
         self
