@@ -55,6 +55,8 @@ mutants! {
     UncleanStartTrusted,
     /// At-most-once jobs that may have been delivered are queued after a crash.
     CrashForgotten,
+    /// A server serves on that was told that a promoted replica is its node.
+    SupersededServes,
 }
 
 impl Node {

@@ -47,7 +47,7 @@ impl World {
         let fault = self.random.weighted(&[
             (1 - alone.max(1 - wiped), Fault::Stop(Stop::Wiped)),
             (2 * promoted, Fault::Stop(Stop::Promoted)),
-            (4 * superseded, Fault::Supersede),
+            (6 * superseded, Fault::Supersede),
             (4 * stopped, Fault::Stop(Stop::Kill)),
             (4 * stopped, Fault::Stop(Stop::PowerLoss)),
             (2 * stopped, Fault::Stop(Stop::Clean)),

@@ -59,7 +59,8 @@ impl World {
         let until_start = self.random.range(1, longest);
         self.schedule(node, until_start, Event::Restart);
         self.cut_off_ghost(ghost, until_start);
-        let rest = self.random.range(1, 30_000);
+        let longest = self.random.pick(&[1_000, 30_000, 60_000]);
+        let rest = self.random.range(1, longest);
         self.schedule(ghost, until_start + rest, Event::Retire);
     }
 
@@ -92,8 +93,13 @@ impl World {
         true
     }
 
-    /// A ghost ends for good: it is made a replica, or switched off.
+    /// A ghost ends for good: it is made a replica, or switched off. Not before it knows
+    /// that it was superseded, once all is healed: it must find that out.
     pub fn retire(&mut self, ghost: usize) {
+        if self.draining && self.is_serving(ghost) {
+            self.schedule(ghost, 1_000, Event::Retire);
+            return;
+        }
         self.site(ghost).is_silent = self.random.chance(500);
         self.end_process(ghost);
         self.end_stop(ghost);

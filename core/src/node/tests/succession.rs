@@ -4,6 +4,7 @@ use super::net::Net;
 use super::*;
 use crate::cluster::LinkState;
 use crate::effects::News;
+use crate::node::get::Receipt;
 use crate::nodes_file::NodesFile;
 
 fn copied(replicate: u16) -> AddJob<'static> {
@@ -250,6 +251,39 @@ fn at_most_once_jobs_are_withheld() {
     assert_eq!(take(&mut net, at), None);
     assert_eq!(all.map(|id| state(&net, at, id)), [Some(State::Active); 2]);
     assert_eq!(net.servers[at].kit.node.totals().stats.withheld, 2);
+}
+
+#[test]
+fn an_at_most_once_job_that_its_primary_gave_away_since_comes_once() {
+    let mut net = Net::new(3);
+    let once = AddJob {
+        retry: Some(Span::ZERO),
+        ..job()
+    };
+    let id = net.add(0, &once);
+    let received = net.written(0);
+    let get = get_from(&["q"], 1);
+    net.on(1, |node, now, _| node.block(now, &get)).unwrap();
+    net.pass(500);
+    assert_eq!(
+        [0, 1].map(|at| state(&net, at, id)),
+        [None, Some(State::Active)]
+    );
+    // Its client was gone.
+    let receipt = Receipt { id, attempt: 1 };
+    net.on(1, |node, _, fx| node.undeliver(&[receipt], fx));
+    assert_eq!(state(&net, 1, id), Some(State::Queued));
+    let promoted = net.promote(0, Some(received));
+    net.pass(2_000);
+    // It has the job too, and keeps it back until it is given the only one that counts.
+    assert_eq!(take(&mut net, promoted), None);
+    net.on(promoted, |node, now, _| node.block(now, &get))
+        .unwrap();
+    net.pass(500);
+    assert_eq!(state(&net, 1, id), None);
+    let job = net.servers[promoted].kit.view(id).job;
+    assert_eq!((job.state, job.attempt), (State::Active, 1));
+    assert_eq!(net.servers[promoted].answers.len(), 1);
 }
 
 #[test]
