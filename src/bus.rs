@@ -11,6 +11,7 @@ use disque_bus::{
     Address, Bus, Credentials, DownReason, Event, Greeting, Message, Owner, ProbeKey, SendError,
     Settings, Target,
 };
+use disque_core::body::Packet;
 use disque_core::clock::Now;
 use disque_core::cluster::{Contact, PeerKey};
 use disque_core::effects::{BusAction, News, WaiterId};
@@ -98,7 +99,7 @@ pub struct Links {
     /// Messages dropped on links to nodes that are in the table no more.
     dropped_before: u64,
     /// What waits for the end of this round, see [`Links::open_gate`].
-    gated: Vec<(PeerKey, Vec<u8>)>,
+    gated: Vec<(PeerKey, Packet)>,
     /// Messages that the thread was given and does not know of, see [`Links::flush`].
     unflushed: usize,
 }
@@ -194,14 +195,15 @@ impl Links {
         }
     }
 
-    fn send(&mut self, to: PeerKey, message: Vec<u8>) {
+    fn send(&mut self, to: PeerKey, message: Packet) {
         let Some(&connection) = self.up.get(&to) else {
             return;
         };
         let serial = self.next_serial;
         self.next_serial += 1;
         self.unflushed += 1;
-        let message = Message::new(serial, message);
+        let alone = Message::new(serial, message.bytes);
+        let message = message.bodies.into_iter().fold(alone, Message::with_body);
         match self.bus.send(bus_key(to), connection, message) {
             // Counted by the bus; what matters the core says again.
             Ok(()) | Err(SendError::QueueFull | SendError::UnknownPeer) => {}

@@ -13,6 +13,7 @@ mod waiting;
 pub use waiting::{on_disconnected, on_freed, on_timed_out, Awaits};
 use waiting::{Given, Waiting};
 
+use crate::bodies::GivenBodies;
 use crate::bus::Links;
 use crate::ffi::{self, Blocked, Call, Ctx, MainCell, MainThread, StateError, Turn};
 use crate::number_map::{number_map, NumberMap};
@@ -54,6 +55,8 @@ pub struct Host {
     pub node: Node,
     /// What the running call wants done.
     pub fx: Effects,
+    /// Large bodies that the running command has brought.
+    pub bodies: GivenBodies,
     /// Clients that wait for the node's answer.
     waiting: NumberMap<WaiterId, Waiting>,
     /// What answered clients were given, until the answer has left.
@@ -248,6 +251,7 @@ impl Host {
             saved: (*node.identity(), u64::MAX),
             node,
             fx: Effects::new(),
+            bodies: GivenBodies::default(),
             waiting: number_map(),
             given: number_map(),
             leaving_now: Vec::new(),
@@ -419,9 +423,10 @@ impl Host {
         // writes it before it sends anything, at the end of this loop turn.
         self.answer(turn.main());
         self.answer_pending(turn.main(), ANSWERED_PER_ROUND);
+        let bodies = self.bodies.take_for(&self.fx.records);
         if !self.fx.records.is_empty() {
-            let bytes = self.fx.records.bytes();
-            if let Err(error) = turn.replicate(RECORD_COMMAND, bytes) {
+            let batch = self.fx.records.bytes();
+            if let Err(error) = turn.replicate(RECORD_COMMAND, batch, &bodies) {
                 let text = format!("a change was not written down: {error:?}");
                 turn.log(ffi::Level::Warning, &text);
             }

@@ -5,6 +5,7 @@
 //! node's life inside the server, [`persistence`] for what survives it.
 
 mod acl;
+mod bodies;
 mod bus;
 mod commands;
 mod events;

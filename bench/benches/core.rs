@@ -78,6 +78,6 @@ fn write_a_message(bencher: Bencher<'_, '_>) {
 fn read_a_frame_of_100(bencher: Bencher<'_, '_>) {
     let mut couple = Couple::new();
     let frame = couple.frame(MANY);
-    let read = || read_frame(frame.bytes()).map(|(_, messages)| messages.count());
+    let read = || read_frame(frame.packet()).map(|(_, messages)| messages.count());
     bencher.counter(ItemsCount::new(MANY)).bench(read);
 }

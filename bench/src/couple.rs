@@ -1,6 +1,7 @@
 //! Two nodes that know each other, and the way of jobs with two copies.
 
 use crate::solo::{job, node, START};
+use disque_core::body::Packet;
 use disque_core::clock::Now;
 use disque_core::cluster::{Contact, PeerKey};
 use disque_core::effects::{BusAction, Effects};
@@ -23,13 +24,13 @@ pub struct Couple {
 /// A frame from the first node.
 pub struct Frame {
     to: PeerKey,
-    bytes: Vec<u8>,
+    packet: Packet,
 }
 
 impl Frame {
     /// As the other node gets it.
-    pub fn bytes(&self) -> &[u8] {
-        &self.bytes
+    pub fn packet(&self) -> &Packet {
+        &self.packet
     }
 }
 
@@ -70,12 +71,12 @@ impl Couple {
 
     /// ADDJOB at the first node, with two copies to wait for; its message, if it was
     /// to be sent at once.
-    pub fn add(&mut self) -> Option<Vec<u8>> {
+    pub fn add(&mut self) -> Option<Packet> {
         self.add_all(job().bodies).pop()
     }
 
     /// The same with ADDJOBS.
-    pub fn add_all(&mut self, bodies: &[&[u8]]) -> Vec<Vec<u8>> {
+    pub fn add_all(&mut self, bodies: &[&[u8]]) -> Vec<Packet> {
         let add = AddJob {
             replicate: Some(2),
             bodies,
@@ -105,18 +106,18 @@ impl Couple {
         self.frame_of(messages)
     }
 
-    fn frame_of(&self, messages: Vec<Vec<u8>>) -> Frame {
+    fn frame_of(&self, messages: Vec<Packet>) -> Frame {
         let (node, now) = (&self.nodes[0], self.now);
         let to = node.reachable_peers(now).next().expect("it is reachable");
-        let mut bytes = encode_header(&node.header(Some(to), CONNECTION));
-        bytes.extend(messages.concat());
-        Frame { to, bytes }
+        let mut packet = Packet::from(encode_header(&node.header(Some(to), CONNECTION)));
+        messages.iter().for_each(|message| packet.append(message));
+        Frame { to, packet }
     }
 
     /// The second node takes a frame.
     pub fn take(&mut self, frame: &Frame) -> Answer {
         let (node, now) = (&mut self.nodes[1], self.now);
-        let answer = node.handle_frame(now, &frame.bytes, "first", &mut self.fx);
+        let answer = node.handle_frame(now, &frame.packet, "first", &mut self.fx);
         self.finish();
         Answer {
             from: frame.to,
@@ -159,8 +160,9 @@ impl Couple {
             BusAction::Connect(key) => node.link_up(now, key, CONNECTION, fx),
             BusAction::Disconnect(_) | BusAction::Introduce => {}
             BusAction::Send { to, message, .. } => {
-                let mut frame = encode_header(&node.header(Some(to), CONNECTION));
-                frame.extend(message);
+                let header = encode_header(&node.header(Some(to), CONNECTION));
+                let mut frame = Packet::from(header);
+                frame.append(&message);
                 // What the other one wants is left to its own next turn.
                 let mut others = Effects::new();
                 let answer = other.handle_frame(now, &frame, "other", &mut others);

@@ -41,8 +41,7 @@ pub use counters::{Charge, Counters, PeerStats};
 pub use event::{DownReason, Event, TimedOut};
 pub use handle::{Bus, Owner, SendError};
 pub use message::{
-    Greeting, Message, PeerKey, ProbeKey, Serials, Target, BODY_ARGUMENT, FRAME_BYTES,
-    FRAME_MESSAGES,
+    Greeting, Message, PeerKey, ProbeKey, Serials, Target, FRAME_BYTES, FRAME_MESSAGES,
 };
 pub use refusal::{Refusal, RefusalKind};
 pub use settings::{Address, Credentials, Settings};

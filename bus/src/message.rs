@@ -2,10 +2,6 @@
 
 use bytes::Bytes;
 
-/// A body of this many bytes or more should travel as an argument of its own:
-/// it is then neither copied here nor a second time by the receiving server.
-pub const BODY_ARGUMENT: usize = 32 << 10;
-
 /// A frame takes no further message when it would grow beyond this many bytes,
 /// bodies included. A single larger message fills a frame of its own.
 pub const FRAME_BYTES: usize = 256 << 10;
@@ -40,8 +36,9 @@ pub struct Message {
     /// and how many bodies belong to it: the messages of a frame stand there
     /// end to end.
     pub bytes: Bytes,
-    /// Large bodies, see [`BODY_ARGUMENT`]. The bodies of a frame stand behind
-    /// its header in the order of the messages that they belong to.
+    /// What is too large to be copied into the header: each is an argument of its own.
+    /// The bodies of a frame stand behind its header in the order of the messages that
+    /// they belong to.
     pub bodies: Vec<Bytes>,
 }
 
@@ -55,9 +52,9 @@ impl Message {
         }
     }
 
-    /// The same with one more body.
-    pub fn with_body(mut self, body: impl Into<Bytes>) -> Message {
-        self.bodies.push(body.into());
+    /// The same with one more body, which stays where it is until it is written.
+    pub fn with_body(mut self, body: impl AsRef<[u8]> + Send + 'static) -> Message {
+        self.bodies.push(Bytes::from_owner(body));
         self
     }
 

@@ -4,10 +4,11 @@
 //! finds, and clears it. The buffers keep their room, so that a call that adds
 //! or delivers a job allocates nothing for its effects.
 
+use crate::body::Packet;
 use crate::cluster::{Contact, PeerKey};
 use crate::error::Error;
 use crate::job_id::Ids;
-use crate::message::{encode_message, Message};
+use crate::message::{pack_message, Message};
 use crate::record::RecordBatch;
 use crate::succession::Successor;
 
@@ -67,7 +68,7 @@ pub enum BusAction {
         /// To whom.
         to: PeerKey,
         /// The encoded message.
-        message: Vec<u8>,
+        message: Packet,
         /// Whether it rests on a record of this turn: it leaves only once that
         /// is written.
         gated: bool,
@@ -127,10 +128,10 @@ pub enum News {
 
 impl Effects {
     pub(crate) fn send(&mut self, to: PeerKey, message: &Message<'_>) {
-        self.send_encoded(to, encode_message(message));
+        self.send_encoded(to, pack_message(message));
     }
 
-    fn send_encoded(&mut self, to: PeerKey, message: Vec<u8>) {
+    fn send_encoded(&mut self, to: PeerKey, message: Packet) {
         self.bus.push(BusAction::Send {
             to,
             message,
@@ -138,7 +139,8 @@ impl Effects {
         });
     }
 
-    /// Sends one message to several nodes; it is encoded once.
+    /// Sends one message to several nodes; it is encoded once, and its body shared if it
+    /// is large.
     pub(crate) fn send_to(
         &mut self,
         peers: impl IntoIterator<Item = PeerKey>,
@@ -149,16 +151,16 @@ impl Effects {
         if peers.peek().is_none() {
             return;
         }
-        let bytes = encode_message(message);
+        let message = pack_message(message);
         for peer in peers {
             match gate {
-                Gate::Open => self.send_encoded(peer, bytes.clone()),
-                Gate::Written => self.send_gated(peer, bytes.clone()),
+                Gate::Open => self.send_encoded(peer, message.clone()),
+                Gate::Written => self.send_gated(peer, message.clone()),
             }
         }
     }
 
-    pub(crate) fn send_gated(&mut self, to: PeerKey, message: Vec<u8>) {
+    pub(crate) fn send_gated(&mut self, to: PeerKey, message: Packet) {
         self.bus.push(BusAction::Send {
             to,
             message,

@@ -1,5 +1,6 @@
 //! One job, as a node keeps it.
 
+use crate::body::Body;
 use crate::clock::NEVER;
 use crate::collections::{Timed, TimerLinks};
 use crate::copies::NO_COPIES;
@@ -70,7 +71,7 @@ pub struct Job {
     /// queued, and for a delivered job with RETRY 0.
     pub requeue_at: u64,
     /// What the producer gave.
-    pub body: Box<[u8]>,
+    pub body: Body,
     timer: TimerLinks,
     /// The key of its queue.
     pub queue: u32,
@@ -95,7 +96,7 @@ pub struct Job {
 
 impl Job {
     /// A job that is not linked anywhere yet.
-    pub fn new(id: JobId, queue: u32, ctime: u64, options: Options, body: Box<[u8]>) -> Job {
+    pub fn new(id: JobId, queue: u32, ctime: u64, options: Options, body: Body) -> Job {
         Job {
             ctime,
             expire_at: NEVER,

@@ -10,6 +10,7 @@
 
 pub mod acks;
 pub mod auxiliary;
+pub mod body;
 pub mod clock;
 pub mod cluster;
 pub mod collections;

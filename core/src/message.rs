@@ -5,9 +5,12 @@
 //! the messages that go back. The order of the variants of [`Message`] and of
 //! their fields *is* the format: append at the end, never reorder.
 //!
+//! Large bodies stand beside the frame, see [`crate::body`].
+//!
 //! A header is the same for the life of a connection and stands alone in front,
 //! so that a frame is put together without encoding anything twice.
 
+use crate::body::{Carried, NextBody, Packet};
 use crate::holders::{Pair, Pairs};
 use crate::job_id::JobId;
 use crate::node::Identity;
@@ -15,6 +18,10 @@ use crate::record::Appender;
 use bincode::config::{self, Configuration, Limit};
 use bincode::{BorrowDecode, Encode};
 use std::fmt;
+
+mod reading;
+
+pub use reading::{read_answer, read_frame, Messages};
 
 /// The version that is spoken. Another one is refused.
 pub const PROTOCOL: u8 = 1;
@@ -88,6 +95,7 @@ pub struct Listing<'a> {
 
 /// A message.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, BorrowDecode)]
+#[bincode(decode_context = "NextBody<'a>")]
 pub enum Message<'a> {
     /// Sent all the time, and answered with the same.
     Heartbeat(Heartbeat),
@@ -397,13 +405,14 @@ pub struct Claim {
 
 /// A job for another node. Times are what is left, in ms: clocks differ.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, BorrowDecode)]
+#[bincode(decode_context = "NextBody<'a>")]
 pub struct CopyImage<'a> {
     /// Its id.
     pub id: JobId,
     /// The name of its queue.
     pub queue: &'a [u8],
     /// Its body; left out where the receiver surely has it.
-    pub body: Option<&'a [u8]>,
+    pub body: Option<Carried<'a>>,
     /// Creation, wall-clock ms x 10^6.
     pub ctime: u64,
     /// Until its TTL passes.
@@ -468,11 +477,20 @@ pub fn encode_answer(speaker: &Speaker) -> Vec<u8> {
     bytes
 }
 
-/// A message that will be part of a frame.
+/// The bytes of a message that will be part of a frame.
 pub fn encode_message(message: &Message<'_>) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(message.room());
     append(message, &mut bytes);
     bytes
+}
+
+/// The same with the body that stands beside.
+pub fn pack_message(message: &Message<'_>) -> Packet {
+    let body = message.beside().and_then(Carried::to_large);
+    Packet {
+        bytes: encode_message(message),
+        bodies: body.into_iter().collect(),
+    }
 }
 
 /// A message as part of an answer.
@@ -486,84 +504,30 @@ fn append(value: &impl Encode, bytes: &mut Vec<u8>) {
     debug_assert!(written.is_ok());
 }
 
-impl Message<'_> {
+impl<'a> Message<'a> {
+    /// Its body, if it stands beside.
+    fn beside(&self) -> Option<&Carried<'a>> {
+        match self {
+            Message::ReplJob(copy) | Message::YourJob { copy, .. } => {
+                copy.body.as_ref().filter(|body| body.is_beside())
+            }
+            _ => None,
+        }
+    }
+
     /// Room enough for it, so that what is written never has to move.
     fn room(&self) -> usize {
         /// A message without what can be long, and a copy without that.
         const REST: usize = 160;
         match self {
             Message::ReplJob(copy) | Message::YourJob { copy, .. } => {
-                let body = copy.body.map_or(0, <[u8]>::len);
+                let body = match copy.body {
+                    Some(Carried::Within(bytes)) => bytes.len(),
+                    _ => 0,
+                };
                 REST + copy.queue.len() + body + copy.holders.size()
             }
             _ => REST,
-        }
-    }
-}
-
-/// Reads a frame: its header, and then its messages.
-pub fn read_frame(bytes: &[u8]) -> Result<(Header, Messages<'_>), Malformed> {
-    read_first(bytes, MAX_MESSAGES)
-}
-
-/// Reads an answer: who gave it, and then its messages.
-pub fn read_answer(bytes: &[u8]) -> Result<(Speaker, Messages<'_>), Malformed> {
-    read_first(bytes, MAX_ANSWERS)
-}
-
-fn read_first<'a, T: BorrowDecode<'a, ()>>(
-    bytes: &'a [u8],
-    max: usize,
-) -> Result<(T, Messages<'a>), Malformed> {
-    let (version, rest) = bytes
-        .split_first()
-        .ok_or_else(|| Malformed("empty frame".into()))?;
-    if *version != PROTOCOL {
-        return Err(Malformed(format!(
-            "protocol version {version}, this node speaks version {PROTOCOL}"
-        )));
-    }
-    let (first, len) = decode(rest)?;
-    let messages = Messages {
-        rest: &rest[len..],
-        max,
-        left: max,
-    };
-    Ok((first, messages))
-}
-
-fn decode<'a, T: BorrowDecode<'a, ()>>(bytes: &'a [u8]) -> Result<(T, usize), Malformed> {
-    bincode::borrow_decode_from_slice(bytes, format()).map_err(|error| Malformed(error.to_string()))
-}
-
-/// The messages of a frame in their order. After an error there are no more.
-pub struct Messages<'a> {
-    rest: &'a [u8],
-    max: usize,
-    left: usize,
-}
-
-impl<'a> Iterator for Messages<'a> {
-    type Item = Result<Message<'a>, Malformed>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.rest.is_empty() {
-            return None;
-        }
-        let decoded = match self.left {
-            0 => Err(Malformed(format!("more than {} messages", self.max))),
-            _ => decode(self.rest),
-        };
-        match decoded {
-            Ok((message, len)) => {
-                self.rest = &self.rest[len..];
-                self.left -= 1;
-                Some(Ok(message))
-            }
-            Err(error) => {
-                self.rest = &[];
-                Some(Err(error))
-            }
         }
     }
 }

@@ -2,13 +2,16 @@
 //!
 //! One format serves the append only file, Redis replicas and the snapshot in
 //! the RDB: a *batch*, that is one version byte, the CRC-32 of what follows (four
-//! bytes, little endian), and records end to end. The order of the variants of [`Record`] and of their fields *is* the format:
+//! bytes, little endian), and records end to end. Large bodies may stand beside it, see
+//! [`crate::body`]: each with a CRC-32 in its record, so that the record is named whose
+//! body is damaged. In a snapshot all bodies are in their records. The order of the variants of [`Record`] and of their fields *is* the format:
 //! append at the end, never reorder; `tests/fixtures` holds a batch of each
 //! released version.
 //!
 //! Times in records are wall-clock milliseconds (0 for none), since another
 //! process reads them.
 
+use crate::body::{Bodies, Carried, LargeBody, NextBody, Packet, Parts};
 use crate::holders::{Pair, Pairs};
 use crate::job_id::JobId;
 use crate::message::Listing;
@@ -18,8 +21,10 @@ use bincode::error::EncodeError;
 use bincode::{BorrowDecode, Encode};
 use std::fmt;
 
-/// The version that is written.
+/// The version of a batch that has all bodies in its records.
 const VERSION: u8 = 1;
+/// The version of a batch with bodies beside it; but for these it is the same.
+const VERSION_BESIDE: u8 = 2;
 
 /// Version and checksum.
 const HEADER: usize = 5;
@@ -34,6 +39,7 @@ fn format() -> Configuration<config::LittleEndian, config::Varint, Limit<MAX_REC
 
 /// One change, or one piece of state.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, BorrowDecode)]
+#[bincode(decode_context = "NextBody<'a>")]
 pub enum Record<'a> {
     /// Who this node is. First in every snapshot.
     Node(NodeImage),
@@ -158,13 +164,14 @@ pub struct NodeImage {
 
 /// A whole job, as written down.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, BorrowDecode)]
+#[bincode(decode_context = "NextBody<'a>")]
 pub struct JobImage<'a> {
     /// Its id.
     pub id: JobId,
     /// The name of its queue.
     pub queue: &'a [u8],
     /// Its body.
-    pub body: &'a [u8],
+    pub body: Carried<'a>,
     /// Creation, wall-clock ms x 10^6.
     pub ctime: u64,
     /// When its TTL passes.
@@ -210,49 +217,91 @@ pub enum StateImage {
     Acked,
 }
 
+impl<'a> Record<'a> {
+    /// Its body, if it stands beside.
+    fn beside(&self) -> Option<&Carried<'a>> {
+        match self {
+            Record::Job(image) => Some(&image.body).filter(|body| body.is_beside()),
+            _ => None,
+        }
+    }
+}
+
 /// Records end to end, ready to be written.
 #[derive(Default)]
 pub struct RecordBatch {
-    bytes: Vec<u8>,
+    packet: Packet,
+    /// Of each of its bodies, see [`RecordBatch::push_given`].
+    given: Vec<Option<usize>>,
 }
 
 impl RecordBatch {
     /// Whether nothing was recorded.
     pub fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
+        self.packet.bytes.is_empty()
     }
 
-    /// How many bytes there are to write.
+    /// How many bytes there are to write, without bodies that stand beside.
     pub fn len(&self) -> usize {
-        self.bytes.len()
+        self.packet.bytes.len()
     }
 
-    /// The bytes to write, version and checksum included; empty if nothing was
+    /// What is to be written, version and checksum included; empty if nothing was
     /// recorded. The checksum is made here, once for all records: for one after the
     /// other it costs more than they do.
-    pub fn bytes(&mut self) -> &[u8] {
-        if let Some((header, records)) = self.bytes.split_first_chunk_mut::<HEADER>() {
+    pub fn packet(&mut self) -> &Packet {
+        let Packet { bytes, bodies } = &mut self.packet;
+        if let Some((header, records)) = bytes.split_first_chunk_mut::<HEADER>() {
+            header[0] = match bodies.is_empty() {
+                true => VERSION,
+                false => VERSION_BESIDE,
+            };
             header[1..].copy_from_slice(&crc32fast::hash(records).to_le_bytes());
         }
-        &self.bytes
+        &self.packet
+    }
+
+    /// The bytes of it.
+    pub fn bytes(&mut self) -> &[u8] {
+        &self.packet().bytes
+    }
+
+    /// The bodies that stand beside, each with its number among those that came with
+    /// the call, if it is one of them.
+    pub fn bodies(&self) -> impl Iterator<Item = (&[u8], Option<usize>)> {
+        let bodies = self.packet.bodies.iter().map(LargeBody::as_ref);
+        bodies.zip(self.given.iter().copied())
     }
 
     /// Empties the batch. Room that a large body took is given back.
     pub fn clear(&mut self) {
         const KEEP: usize = 64 << 10;
-        self.bytes.clear();
-        self.bytes.shrink_to(KEEP);
+        self.packet.bytes.clear();
+        self.packet.bytes.shrink_to(KEEP);
+        self.packet.bodies.clear();
+        self.given.clear();
     }
 
     /// Adds a record.
     pub fn push(&mut self, record: &Record<'_>) {
-        if self.bytes.is_empty() {
-            self.bytes.extend([VERSION, 0, 0, 0, 0]);
+        self.push_given(record, None);
+    }
+
+    /// Adds a record with the body that came with the call under this number: whoever
+    /// writes it may have it at hand in another form.
+    pub fn push_given(&mut self, record: &Record<'_>, number: Option<usize>) {
+        let bytes = &mut self.packet.bytes;
+        if bytes.is_empty() {
+            bytes.extend([0; HEADER]);
         }
         // Encoding into memory fails only for types that this format cannot
         // express (maps of unknown length and the like): none of ours is.
-        let written = bincode::encode_into_writer(record, Appender(&mut self.bytes), format());
+        let written = bincode::encode_into_writer(record, Appender(bytes), format());
         debug_assert!(written.is_ok());
+        if let Some(body) = record.beside().and_then(Carried::to_large) {
+            self.packet.bodies.push(body);
+            self.given.push(number);
+        }
     }
 }
 
@@ -286,29 +335,38 @@ impl fmt::Display for Malformed {
 pub struct Records<'a> {
     batch: &'a [u8],
     offset: usize,
+    bodies: Bodies<'a>,
 }
 
 impl<'a> Records<'a> {
     /// Checks version and checksum, and starts at the first record.
-    pub fn read(batch: &'a [u8]) -> Result<Records<'a>, Malformed> {
+    pub fn read(batch: impl Into<Parts<'a>>) -> Result<Records<'a>, Malformed> {
         let malformed = |reason: &str| Malformed {
             offset: 0,
             reason: reason.into(),
         };
-        let Some((header, records)) = batch.split_first_chunk::<HEADER>() else {
+        let Parts { bytes, bodies } = batch.into();
+        let Some((header, records)) = bytes.split_first_chunk::<HEADER>() else {
             return Err(malformed("shorter than its header"));
         };
         let [version, checksum @ ..] = *header;
-        if version != VERSION {
+        if version != VERSION && version != VERSION_BESIDE {
             return Err(malformed("unknown format version"));
         }
         if crc32fast::hash(records) != u32::from_le_bytes(checksum) {
             return Err(malformed("wrong checksum"));
         }
         Ok(Records {
-            batch,
+            batch: bytes,
             offset: HEADER,
+            bodies,
         })
+    }
+
+    /// The end: no body may be left.
+    fn end(&mut self) -> Option<Malformed> {
+        let left = std::mem::take(&mut self.bodies).left();
+        (left > 0).then(|| self.malformed(format!("{left} bodies that belong to no record")))
     }
 }
 
@@ -328,15 +386,19 @@ impl<'a> Iterator for Records<'a> {
     fn next(&mut self) -> Option<Self::Item> {
         let rest = &self.batch[self.offset..];
         if rest.is_empty() {
-            return None;
+            return self.end().map(Err);
         }
-        match bincode::borrow_decode_from_slice(rest, format()) {
+        match bincode::borrow_decode_from_slice_with_context(rest, format(), self.bodies.next()) {
             Ok((record, len)) => {
                 self.offset += len;
+                if Record::beside(&record).is_some() {
+                    self.bodies.advance();
+                }
                 Some(Ok(record))
             }
             Err(error) => {
                 let offset = std::mem::replace(&mut self.offset, self.batch.len());
+                self.bodies = Bodies::default();
                 Some(Err(Malformed {
                     offset,
                     reason: error.to_string(),

@@ -21,6 +21,8 @@ pub const BATCH_USAGE: &str = "ADDJOBS queue ms-timeout [REPLICATE n] [SYNC n|AS
 const DEFAULT_TTL_SECS: u64 = 86_400;
 const MAX_REPLICATE: u64 = 65_535;
 
+/// The argument of ADDJOB that is the body.
+const BODY: usize = 2;
 /// The word after which all are bodies.
 const BODIES: &[u8] = b"BODIES";
 
@@ -45,6 +47,11 @@ fn run(call: &mut Call<'_>, parse: Parse, awaits: Awaits) {
             return Err(Error::Misconfigured);
         }
         host.watch_memory(now, call.ctx());
+        let args = call.args();
+        host.bodies.note(match awaits {
+            Awaits::Batch => args.from(args.len() - add.bodies.len()),
+            _ => args.from(BODY),
+        });
         let can_wait = host.can_block(call);
         match host.node.add_job(now, &add, can_wait, &mut host.fx)? {
             Added::Done(ids) => {

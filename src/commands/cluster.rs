@@ -3,7 +3,7 @@
 
 use super::disque::own_address;
 use super::words::{decimal, Words};
-use super::words_of;
+use super::{parts_of, words_of};
 use crate::ffi::Call;
 use crate::host::{admin, command, look, Host};
 use disque_core::clock::Now;
@@ -175,11 +175,14 @@ pub fn bus(call: &mut Call<'_>) {
         return;
     }
     admin(call, |host, now, call| {
-        let words = words_of(call);
-        let frame = words.first().ok_or(Error::Internal)?;
+        let frame = call.args().from(1);
+        host.bodies.note(frame.from(1));
         let from = call.ctx().client_host();
         let from = from.as_deref().unwrap_or("127.0.0.1");
-        match host.node.handle_frame(now, frame, from, &mut host.fx) {
+        match host
+            .node
+            .handle_frame(now, parts_of(frame)?, from, &mut host.fx)
+        {
             Ok(answer) => {
                 host.frames_are_taken_from(from);
                 call.reply().bulk(answer);

@@ -2,8 +2,8 @@
 
 use super::reply::clamp;
 use super::words::Keyword;
-use super::{words_of, TABLE};
-use crate::ffi::{Call, Level};
+use super::{parts_of, words_of, TABLE};
+use crate::ffi::{Call, Level, RString};
 use crate::host::{admin, command, look, RECORD_COMMAND};
 use crate::info::{figures, Figure};
 use crate::persistence::load::{damaged, give_up};
@@ -131,9 +131,9 @@ pub fn record(call: &mut Call<'_>) {
         return;
     }
     admin(call, |host, now, call| {
-        let batch = call.args().get(1).ok_or(Error::Internal)?;
+        let batch = call.args().from(1);
         host.load.commands += 1;
-        if let Err(error) = host.node.apply(now, batch) {
+        if let Err(error) = host.node.apply(now, parts_of(batch)?) {
             let source = if from_primary {
                 "replication stream"
             } else {
@@ -149,7 +149,9 @@ pub fn record(call: &mut Call<'_>) {
             }
         } else if from_primary {
             // A replica's own append only file gets the same bytes.
-            let recorded = call.turn().replicate(RECORD_COMMAND, batch);
+            let bodies: Vec<RString> = batch.from(1).strings().collect();
+            let bytes = batch.get(0).unwrap_or_default();
+            let recorded = call.turn().replicate(RECORD_COMMAND, bytes, &bodies);
             debug_assert_eq!(recorded, Ok(()));
         }
         call.reply().simple("OK");

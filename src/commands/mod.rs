@@ -12,8 +12,10 @@ pub mod reply;
 pub mod scan;
 pub mod words;
 
-use crate::ffi::{register, register_container, Call, CommandSpec, Ctx, Entry};
+use crate::ffi::{register, register_container, Args, Call, CommandSpec, Ctx, Entry};
 use crate::host::RECORD_COMMAND;
+use disque_core::body::Parts;
+use disque_core::error::Error;
 use smallvec::SmallVec;
 use std::ffi::CStr;
 
@@ -290,7 +292,7 @@ pub fn register_all(ctx: &Ctx) -> Result<(), String> {
     let internal = CommandSpec {
         name: RECORD_COMMAND,
         flags: INTERNAL,
-        arity: 2,
+        arity: -2,
         summary: c"Internal: carries changes to the append only file and to replicas",
         complexity: c"O(1) for each record",
         since: SINCE,
@@ -311,6 +313,14 @@ pub fn register_all(ctx: &Ctx) -> Result<(), String> {
     register(ctx, [&internal, &bus])?;
     let specs = subcommands.iter().map(|listed| &listed.spec);
     register_container(ctx, c"disque", c"The node and its cluster", specs)
+}
+
+/// Encoded bytes with the bodies behind them.
+pub fn parts_of(args: Args<'_>) -> Result<Parts<'_>, Error> {
+    Ok(Parts {
+        bytes: args.get(0).ok_or(Error::Internal)?,
+        bodies: args.from(1).iter().collect(),
+    })
 }
 
 /// The words after a command's name.

@@ -1,6 +1,6 @@
 //! The arguments of a command, read in place.
 
-use super::string::string_bytes;
+use super::string::{string_bytes, RString};
 use redis_module::raw;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -49,6 +49,28 @@ impl<'a> Args<'a> {
         let string = NonNull::new(unsafe { *self.first.add(index) })?;
         // SAFETY: live and unchanged for `'a`, see `new`.
         Some(unsafe { string_bytes(string) })
+    }
+
+    /// Argument `index` as the server's own string, which is shared and not copied.
+    pub fn string(&self, index: usize) -> Option<RString> {
+        if index >= self.len {
+            return None;
+        }
+        // SAFETY: `index` is within the `len` entries promised to `new`.
+        let string = NonNull::new(unsafe { *self.first.add(index) })?;
+        // SAFETY: live, see `new`.
+        Some(unsafe { RString::shared(string) })
+    }
+
+    /// The arguments in order, as [`Args::string`] gives them.
+    pub fn strings(&self) -> impl Iterator<Item = RString> + use<'a> {
+        let args = *self;
+        (0..self.len).filter_map(move |index| args.string(index))
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.len
     }
 
     /// The arguments from `start` on.

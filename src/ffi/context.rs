@@ -2,8 +2,9 @@
 
 use super::api::{need, ok};
 use super::main_cell::MainThread;
-use super::string::string_bytes;
+use super::string::{string_bytes, RString};
 use redis_module::raw;
+use smallvec::SmallVec;
 use std::cell::Cell;
 use std::ffi::{c_char, c_int, CStr};
 use std::ops::Deref;
@@ -258,17 +259,30 @@ impl Turn {
     /// In a timer turn this is refused while writes are paused, because the
     /// server would abort. In a command it is only called from commands with
     /// the flag `write`: those do not run during a pause.
-    pub fn replicate(&self, command: &CStr, payload: &[u8]) -> Result<(), ReplicateError> {
+    ///
+    /// The payload is copied, the strings behind it are shared.
+    pub fn replicate(
+        &self,
+        command: &CStr,
+        payload: &[u8],
+        strings: &[RString],
+    ) -> Result<(), ReplicateError> {
         self.may_replicate()?;
+        let format = if strings.is_empty() { c"b" } else { c"bv" };
+        let raw: SmallVec<[_; 4]> = strings.iter().map(|one| one.as_raw().as_ptr()).collect();
         // SAFETY: a valid context of a command or timer, with a client. "b"
-        // announces a pointer and a length, which follow; the server copies.
+        // announces a pointer and a length, "v" an array of live strings and its
+        // length; all of them follow, and more than the format names is not looked
+        // at. The server copies the bytes, and takes references to the strings.
         let status = unsafe {
             need(raw::RedisModule_Replicate)(
                 self.as_ptr(),
                 command.as_ptr(),
-                c"b".as_ptr(),
+                format.as_ptr(),
                 payload.as_ptr().cast::<c_char>(),
                 payload.len(),
+                raw.as_ptr(),
+                raw.len(),
             )
         };
         ok(status).then_some(()).ok_or(ReplicateError::Refused)

@@ -50,5 +50,6 @@ pub use info::{register_info, Info, Reason};
 pub use main_cell::{MainCell, MainThread, StateError};
 pub use persistence::{register_data_type, AuxHooks, RdbReader, RdbWriter};
 pub use reply::Reply;
+pub use string::RString;
 pub use timer::{arm, disarm, install as install_timer, poke, waker, Waker};
 pub use verdicts::remember_verdicts;

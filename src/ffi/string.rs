@@ -36,6 +36,19 @@ impl RString {
         NonNull::new(raw).map(|raw| Self { raw })
     }
 
+    /// One more reference to a string that somebody else holds.
+    ///
+    /// # Safety
+    ///
+    /// `raw` is a live string.
+    pub(super) unsafe fn shared(raw: NonNull<raw::RedisModuleString>) -> Self {
+        // SAFETY: live by contract; without a context nobody but this value drops the
+        // reference. A string that cannot be shared is copied.
+        let held = unsafe { need(raw::RedisModule_HoldString)(ptr::null_mut(), raw.as_ptr()) };
+        // SAFETY: the reference was just taken.
+        unsafe { Self::from_owned(held).unwrap_or_else(|| panic!("no memory for a string")) }
+    }
+
     /// The bytes.
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: the string lives as long as `self`, and is never changed.

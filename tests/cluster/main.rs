@@ -18,6 +18,7 @@ mod forget;
 mod gossip;
 mod hostile;
 mod joining;
+mod large;
 mod latency;
 mod links;
 mod meet;

@@ -20,6 +20,7 @@ mod get;
 mod hostile;
 mod idle;
 mod inspect;
+mod large;
 mod limits;
 mod memory;
 mod pause;

@@ -147,7 +147,7 @@ impl Node {
             plan: (!moves && !stays).then(|| self.plan_copies(queue, &options, place, waiter, now)),
         };
         for (number, body) in add.bodies.iter().enumerate() {
-            self.add_one(ids[number], body, &common, now, fx)?;
+            self.add_one(ids[number], (number, body), &common, now, fx)?;
         }
         self.queues[queue].used_at = now.mono_ms;
         self.stats.added += count as u64;
@@ -175,7 +175,7 @@ impl Node {
     fn add_one(
         &mut self,
         id: JobId,
-        body: &[u8],
+        (number, body): (usize, &[u8]),
         common: &Common,
         now: Now,
         fx: &mut Effects,
@@ -201,7 +201,7 @@ impl Node {
             (None, Place::Elsewhere) => self.start_moving(key, common.waiter, now, fx)?,
             (None, Place::Here) => {}
         }
-        self.record_job(key, now, fx);
+        self.record_given_job(key, Some(number), now, fx);
         Ok(())
     }
 

@@ -3,6 +3,7 @@
 
 use super::requeue::Counter;
 use super::{Identity, Node};
+use crate::body::{Body, Parts};
 use crate::clock::{Now, NEVER};
 use crate::collections::Full;
 use crate::copies::{Copies, Duty, NO_COPIES};
@@ -60,7 +61,7 @@ const BARE: CopiesImage<'static> = CopiesImage {
 impl Node {
     /// Applies a batch of records. On an error, what came before the bad record
     /// stays applied; the caller says which it was and gives up or goes on.
-    pub fn apply(&mut self, now: Now, batch: &[u8]) -> Result<(), Malformed> {
+    pub fn apply<'a>(&mut self, now: Now, batch: impl Into<Parts<'a>>) -> Result<(), Malformed> {
         self.count_batch();
         let mut records = Records::read(batch)?;
         while let Some(record) = records.next() {
@@ -180,7 +181,13 @@ impl Node {
             retry: Span::from_bits(image.retry),
         };
         let queue = self.queues.find_or_create(image.queue, now)?;
-        let mut job = Job::new(image.id, queue, image.ctime, options, image.body.into());
+        let mut job = Job::new(
+            image.id,
+            queue,
+            image.ctime,
+            options,
+            Body::from(&image.body),
+        );
         job.expire_at = now.from_wall(image.expire_at);
         job.requeue_at = now.from_wall(image.requeue_at);
         job.state = match image.state {
@@ -196,7 +203,7 @@ impl Node {
         job.withheld = image.withheld;
         self.last_ctime = self.last_ctime.max(image.ctime);
         if job.is_acked() {
-            job.body = Box::default();
+            job.body = Body::default();
         }
         if let Some(ack) = self.acks.find(&image.id) {
             self.acks.remove(ack);

@@ -3,6 +3,7 @@
 
 use super::replication::Talk;
 use super::Node;
+use crate::body::Parts;
 use crate::clock::Now;
 use crate::cluster::{
     is_host, memory_ms, Change, Cluster, Contact, Double, LinkState, OldConnection, Peer, PeerKey,
@@ -126,10 +127,10 @@ impl Node {
     ///
     /// Messages take effect in order. At the first bad one the rest is left out
     /// and the answer ends with a mark, on which the sender closes the link.
-    pub fn handle_frame(
+    pub fn handle_frame<'a>(
         &mut self,
         now: Now,
-        frame: &[u8],
+        frame: impl Into<Parts<'a>>,
         from_host: &str,
         fx: &mut Effects,
     ) -> Result<Vec<u8>, FrameError> {

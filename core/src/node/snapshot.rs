@@ -1,6 +1,7 @@
 //! Writing the whole state down.
 
 use super::Node;
+use crate::body::Carried;
 use crate::clock::Now;
 use crate::holders::PairList;
 use crate::job::State;
@@ -68,7 +69,9 @@ impl Node {
 
     fn write_job<E>(&self, key: u32, now: Now, out: &mut Batches<'_, E>) -> Result<(), E> {
         let list = self.recorded_holders(key);
-        out.push(&Record::Job(self.image(key, now, &list)))
+        let mut image = self.image(key, now, &list);
+        image.body = Carried::Within(image.body.bytes());
+        out.push(&Record::Job(image))
     }
 
     /// A job as records carry it; `list` names its possible holders.
@@ -77,7 +80,7 @@ impl Node {
         JobImage {
             id: job.id,
             queue: &self.queues[job.queue].name,
-            body: &job.body,
+            body: job.body.carried(),
             ctime: job.ctime,
             expire_at: now.to_wall(job.expire_at),
             requeue_at: now.to_wall(job.requeue_at),

@@ -2,6 +2,7 @@
 
 use crate::random::Random;
 use disque_checker::Lost;
+use disque_core::body::Packet;
 
 /// How the server writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +36,7 @@ pub enum Stop {
 /// What a restart finds.
 pub struct Found<'a> {
     /// The batches of the snapshot, then those written since.
-    pub batches: Box<dyn Iterator<Item = &'a [u8]> + 'a>,
+    pub batches: Box<dyn Iterator<Item = &'a Packet> + 'a>,
     /// Whether no delivery can be missing in them.
     pub complete: bool,
 }
@@ -45,9 +46,9 @@ pub struct Found<'a> {
 #[derive(Clone)]
 pub struct Disk {
     policy: Policy,
-    snapshot: Vec<Vec<u8>>,
+    snapshot: Vec<Packet>,
     snapshot_at: u64,
-    log: Vec<Vec<u8>>,
+    log: Vec<Packet>,
     /// When each batch of the log was written.
     times: Vec<u64>,
     synced: u64,
@@ -80,8 +81,8 @@ impl Disk {
         self.snapshot_at + self.log.len() as u64
     }
 
-    pub fn append(&mut self, batch: &[u8], at: u64) {
-        self.log.push(batch.to_vec());
+    pub fn append(&mut self, batch: &Packet, at: u64) {
+        self.log.push(batch.clone());
         self.times.push(at);
         if self.policy == Policy::Always {
             self.sync();
@@ -102,7 +103,7 @@ impl Disk {
     }
 
     /// Replaces everything by a snapshot: at once and safely, as a rename is.
-    pub fn replace(&mut self, snapshot: Vec<Vec<u8>>) {
+    pub fn replace(&mut self, snapshot: Vec<Packet>) {
         self.snapshot_at = self.written();
         self.snapshot = snapshot;
         self.log.clear();
@@ -157,7 +158,7 @@ impl Disk {
         }
         let batches = self.snapshot.iter().chain(&self.log);
         Some(Found {
-            batches: Box::new(batches.map(Vec::as_slice)),
+            batches: Box::new(batches),
             complete: self.complete,
         })
     }

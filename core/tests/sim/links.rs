@@ -10,6 +10,7 @@ use crate::ghost::GHOST;
 use crate::net::{Reply, SocketId, Way, LOST};
 use crate::oracle::history::What;
 use crate::world::{Event, World};
+use disque_core::body::Packet;
 use disque_core::cluster::{Contact, PeerKey};
 use disque_core::effects::{BusAction, News};
 use disque_core::message::{encode_header, read_frame, Header, MAX_FRAME, MAX_MESSAGES};
@@ -46,7 +47,7 @@ pub struct Link {
     connection: u64,
     /// What each frame begins with.
     header: Vec<u8>,
-    queue: VecDeque<Vec<u8>>,
+    queue: VecDeque<Packet>,
     in_flight: usize,
     /// Since when the first frame under way is waited for.
     waiting_since: u64,
@@ -170,7 +171,7 @@ impl World {
         self.arm_link(node, key);
     }
 
-    fn send(&mut self, node: usize, to: PeerKey, message: Vec<u8>) -> Result<(), String> {
+    fn send(&mut self, node: usize, to: PeerKey, message: Packet) -> Result<(), String> {
         let at = self.now;
         let site = self.site(node);
         let Some(link) = site.links.get_mut(&to) else {
@@ -179,7 +180,8 @@ impl World {
         if link.up().is_none() {
             return Ok(());
         }
-        let alone = [link.header.as_slice(), &message].concat();
+        let mut alone = Packet::from(link.header.clone());
+        alone.append(&message);
         link.queue.push_back(message);
         let peer = link.peer;
         let (_, words) = read_frame(&alone).map_err(|error| error.to_string())?;
@@ -209,11 +211,11 @@ impl World {
         let Some(link) = self.site(node).links.get_mut(&key) else {
             return Ok(());
         };
-        let mut frame = link.header.clone();
+        let mut frame = Packet::from(link.header.clone());
         for _ in 0..MAX_MESSAGES {
             match link.queue.front() {
-                Some(next) if frame.len() + next.len() <= MAX_FRAME => {
-                    frame.extend(link.queue.pop_front().expect("it is there"));
+                Some(next) if frame.size() + next.size() <= MAX_FRAME => {
+                    frame.append(&link.queue.pop_front().expect("it is there"));
                 }
                 _ => break,
             }

@@ -6,6 +6,7 @@ use crate::oracle::history::What;
 use crate::site::{host_of, queue_number, Site, PORT};
 use crate::world::{Event, World};
 use disque_checker::FaultKind;
+use disque_core::body::Packet;
 use disque_core::cluster::{Contact, PeerKey};
 use disque_core::message::{encode_header, read_answer, read_frame, Header, Message};
 use std::collections::{BTreeMap, VecDeque};
@@ -44,18 +45,18 @@ pub struct Socket {
     opened: u64,
     /// The process at the other end, once the first frame has reached it.
     accepted: Option<u64>,
-    pub there: VecDeque<Vec<u8>>,
+    pub there: VecDeque<Packet>,
     pub back: VecDeque<Reply>,
     last_due: [u64; 2],
     /// The frame that arrived last.
-    delivered: Option<Vec<u8>>,
+    delivered: Option<Packet>,
 }
 
 /// A frame on a connection that its maker has given up.
 pub struct Late {
     session: Option<u64>,
     from_host: String,
-    frame: Vec<u8>,
+    frame: Packet,
 }
 
 /// What lies between the nodes.
@@ -186,8 +187,8 @@ impl World {
     }
 
     /// A server that runs reads a frame.
-    fn take_frame(&mut self, node: usize, frame: &[u8], host: &str) -> Result<Reply, String> {
-        self.trace.bytes(frame);
+    fn take_frame(&mut self, node: usize, frame: &Packet, host: &str) -> Result<Reply, String> {
+        self.trace.bytes(&frame.bytes);
         if self.site(node).refuses_until > self.now {
             let text = "MISCONF Errors writing to the AOF file: No space left on device";
             return Ok(Reply::Error(text.into()));
@@ -281,7 +282,9 @@ impl World {
             delivered: None,
         };
         self.net.sockets.insert(id, socket);
-        self.put(id, Way::There, |socket| socket.there.push_back(hello));
+        self.put(id, Way::There, |socket| {
+            socket.there.push_back(hello.into())
+        });
         Some(id)
     }
 

@@ -7,6 +7,7 @@ use crate::oracle::checker::Checker;
 use crate::oracle::history::{Call, Delivery, Told};
 use crate::random::Random;
 use crate::workers::Pending;
+use disque_core::body::Packet;
 use disque_core::clock::Now;
 use disque_core::cluster::PeerKey;
 use disque_core::effects::{Answer, Delivered, Effects, WaiterId};
@@ -108,7 +109,7 @@ pub struct Site {
     pub connections: u64,
     pub links: BTreeMap<PeerKey, Link>,
     /// Messages that wait until the records of their round are written.
-    pub gated: Vec<(PeerKey, Vec<u8>)>,
+    pub gated: Vec<(PeerKey, Packet)>,
     /// The server answers frames with an error until then.
     pub refuses_until: u64,
     /// The machine itself is down: nobody answers for it.
@@ -314,7 +315,7 @@ impl Site {
         let mut batches = Vec::new();
         let node = self.node.as_ref().expect("the node is up");
         let written = node.snapshot(now, &mut |batch| {
-            batches.push(batch.to_vec());
+            batches.push(batch.to_vec().into());
             Ok::<_, ()>(())
         });
         written.expect("the writer refuses nothing");
@@ -325,11 +326,11 @@ impl Site {
 
     /// Writes the records of the last calls; returns their bytes.
     pub fn write(&mut self, at: u64) -> &[u8] {
-        let bytes = self.fx.records.bytes();
-        if !bytes.is_empty() {
-            self.disk.append(bytes, at);
+        let batch = self.fx.records.packet();
+        if !batch.bytes.is_empty() {
+            self.disk.append(batch, at);
         }
-        bytes
+        &batch.bytes
     }
 
     /// The answers of the last calls, as the clients read them.

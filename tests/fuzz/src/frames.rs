@@ -6,7 +6,8 @@
 //! behind it: so a kind that is new is met without a change here.
 
 use crate::draw::Draw;
-use crate::records::{check, copy_of, fresh_node, START};
+use crate::records::{check, copy_of, fresh_node, with_body, START};
+use disque_core::body::Parts;
 use disque_core::clock::Now;
 use disque_core::cluster::{Contact, PeerKey};
 use disque_core::effects::{BusAction, Effects};
@@ -48,7 +49,10 @@ pub fn frames(bytes: &[u8]) {
     run.answer(PeerKey(1), bytes);
     run.settle("any answer");
     let (header, speaker) = (encode_header(&run.header(1)), encode_answer(&speaker(1)));
-    run.frame(&[&header, bytes].concat(), "10.0.0.1");
+    let frame = [&header, bytes].concat();
+    run.frame(with_body(&frame), "10.0.0.1");
+    run.settle("messages with a body");
+    run.frame(&frame, "10.0.0.1");
     run.settle("messages");
     let key = run.node.cluster().peer(&[1; 20]).map(|peer| peer.key);
     let answer = [&speaker, bytes].concat();
@@ -112,7 +116,9 @@ impl Run {
         }
     }
 
-    fn frame(&mut self, frame: &[u8], from_host: &str) {
+    fn frame<'a>(&mut self, frame: impl Into<Parts<'a>>, from_host: &str) {
+        let frame = frame.into();
+        let len = frame.bytes.len();
         let answer = self
             .node
             .handle_frame(self.now, frame, from_host, &mut self.fx);
@@ -120,10 +126,10 @@ impl Run {
             return;
         };
         assert!(
-            answer.len() <= MAX_ANSWER + frame.len(),
+            answer.len() <= MAX_ANSWER + len,
             "{} bytes answer {}",
             answer.len(),
-            frame.len()
+            len
         );
         let (from, messages) = read_answer(&answer).expect("an answer that cannot be read");
         assert_eq!(from.id, self.node.identity().id);
@@ -331,7 +337,7 @@ impl Run {
             }
         }
         if !self.fx.records.is_empty() {
-            let taken = self.follower.apply(self.now, self.fx.records.bytes());
+            let taken = self.follower.apply(self.now, self.fx.records.packet());
             assert_eq!(taken, Ok(()), "records that cannot be read");
         }
         self.fx.clear();

@@ -3,6 +3,7 @@
 
 use crate::draw::Draw;
 use crate::records::{check, copy_of, fresh_node, START};
+use disque_core::body::LARGE;
 use disque_core::clock::Now;
 use disque_core::effects::{Answer, Effects, WaiterId};
 use disque_core::job_id::JobId;
@@ -102,7 +103,13 @@ impl Run {
     }
 
     fn add(&mut self, draw: &mut Draw<'_>) -> &'static str {
-        let body = vec![b'x'; usize::from(draw.byte())];
+        let body = vec![
+            b'x';
+            match draw.byte() {
+                255 => LARGE,
+                len => len.into(),
+            }
+        ];
         let flags = draw.byte();
         // The highest bit makes a batch of it.
         let bodies: &[&[u8]] = match flags & 128 {
@@ -362,7 +369,7 @@ impl Run {
             }
         }
         if !self.fx.records.is_empty() {
-            let taken = self.follower.apply(self.now, self.fx.records.bytes());
+            let taken = self.follower.apply(self.now, self.fx.records.packet());
             assert_eq!(taken, Ok(()), "records that cannot be read");
         }
         self.fx.clear();

@@ -1,6 +1,7 @@
 //! Records: whatever they say, a node that takes them stays sound, and what it
 //! writes down another one takes.
 
+use disque_core::body::{Parts, LARGE};
 use disque_core::clock::Now;
 use disque_core::effects::Effects;
 use disque_core::node::load::Completeness;
@@ -10,11 +11,24 @@ use disque_core::settings::Settings;
 /// The version of the format; any other is refused by its first byte.
 const VERSION: u8 = 1;
 
+/// The body that stands beside what is read, where one does.
+pub const BESIDE: &[u8] = &[b'x'; LARGE];
+
 /// Takes the bytes as a batch, and as the records of a batch whose version and
-/// checksum are right.
+/// checksum are right, with a body beside it and without.
 pub fn records(bytes: &[u8]) {
-    load(bytes);
-    load(&with_header(bytes));
+    load(bytes.into());
+    let batch = with_header(bytes);
+    load((&batch).into());
+    load(with_body(&batch));
+}
+
+/// The bytes with [`BESIDE`].
+pub fn with_body(bytes: &[u8]) -> Parts<'_> {
+    Parts {
+        bytes,
+        bodies: std::iter::once(BESIDE).collect(),
+    }
 }
 
 /// Records as a batch whose version and checksum are right.
@@ -57,7 +71,7 @@ pub fn copy_of(node: &Node, now: Now, seed: u8) -> Node {
     copy
 }
 
-fn load(batch: &[u8]) {
+fn load(batch: Parts<'_>) {
     let mut now = START;
     let mut node = fresh_node(now, 0);
     let _ = node.apply(now, batch);

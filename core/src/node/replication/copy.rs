@@ -1,6 +1,7 @@
 //! One copy: how it is sent, and how it is kept.
 
 use super::{Arrival, Talk};
+use crate::body::Body;
 use crate::clock::{Now, NEVER};
 use crate::copies::Copies;
 use crate::effects::Effects;
@@ -32,7 +33,7 @@ impl Node {
         CopyImage {
             id: job.id,
             queue: &self.queues[job.queue].name,
-            body: Some(&job.body),
+            body: Some(job.body.carried()),
             ctime: job.ctime,
             ttl_left_ms: job.expire_at.saturating_sub(now.mono_ms),
             delay_left_ms: if first {
@@ -89,7 +90,7 @@ impl Node {
         let long = self.check_queue_name(copy.queue).is_err()
             || copy
                 .body
-                .is_some_and(|body| body.len() as u64 > self.settings.max_body);
+                .is_some_and(|body| body.bytes().len() as u64 > self.settings.max_body);
         let full = self.pressure() >= from
             || !self.jobs.has_room(1)
             || self.check_room_for_queue(copy.queue).is_err();
@@ -112,10 +113,11 @@ impl Node {
             delay: Span::from_bits(copy.delay),
             retry: Span::from_bits(copy.retry),
         };
-        let body = copy.body.ok_or("a job without its body")?;
+        let body = copy.body.as_ref().ok_or("a job without its body")?;
+        let number = body.number();
         let holders = self.read_set(copy.holders)?;
         let queue = self.queues.find_or_create(copy.queue, now)?;
-        let mut job = Job::new(copy.id, queue, copy.ctime, options, body.into());
+        let mut job = Job::new(copy.id, queue, copy.ctime, options, Body::from(body));
         job.expire_at = now.after(copy.ttl_left_ms);
         job.attempt = copy.claim.attempt;
         job.nacks = copy.nacks;
@@ -128,7 +130,7 @@ impl Node {
                 _ => (State::Delayed, begin),
             };
             let key = self.insert_job(job)?;
-            self.record_job(key, now, talk.fx);
+            self.record_given_job(key, number, now, talk.fx);
             return Ok(());
         }
         let deadline = self.deadline_after(options.retry, now);
@@ -139,7 +141,7 @@ impl Node {
             self.take_turn(key);
             self.move_job(key, State::Queued, NEVER);
         }
-        self.record_job(key, now, talk.fx);
+        self.record_given_job(key, number, now, talk.fx);
         self.check_copies(key, now, talk.fx);
         Ok(())
     }
@@ -177,8 +179,19 @@ impl Node {
 
     /// Writes down a whole job.
     pub(in crate::node) fn record_job(&mut self, key: u32, now: Now, fx: &mut Effects) {
+        self.record_given_job(key, None, now, fx);
+    }
+
+    /// The same for one whose body came with the call, under this number.
+    pub(in crate::node) fn record_given_job(
+        &mut self,
+        key: u32,
+        number: Option<usize>,
+        now: Now,
+        fx: &mut Effects,
+    ) {
         let list = self.recorded_holders(key);
         let image = self.image(key, now, &list);
-        fx.records.push(&Record::Job(image));
+        fx.records.push_given(&Record::Job(image), number);
     }
 }

@@ -1,6 +1,7 @@
 //! What a node makes of messages about jobs that others may hold.
 
 use super::*;
+use crate::body::Carried;
 use crate::holders::{Pair, Pairs};
 use crate::memory::Pressure;
 use crate::message::{
@@ -34,7 +35,7 @@ fn with_changed_job(id: JobId, state: StateImage, change: impl FnOnce(&mut JobIm
     let mut image = JobImage {
         id,
         queue: b"q",
-        body: b"",
+        body: Carried::Within(b""),
         ctime: 1,
         expire_at: START.wall_ms + 86_400_000,
         requeue_at: 0,

@@ -5,6 +5,7 @@ mod batch;
 mod copies;
 mod federation;
 mod get;
+mod large;
 mod leaving;
 mod load;
 mod net;

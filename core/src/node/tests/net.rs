@@ -1,6 +1,7 @@
 //! A few nodes that hear all that they tell each other, with the next step of time.
 
 use super::*;
+use crate::body::Packet;
 use crate::cluster::{Contact, LinkState, PeerKey};
 use crate::effects::{BusAction, News};
 use crate::message::read_answer;
@@ -12,11 +13,11 @@ pub struct Server {
     host: String,
     /// Nobody reaches it, and it reaches nobody.
     pub is_cut_off: bool,
-    connections: u64,
+    pub connections: u64,
     /// What it wants of its links.
     wanted: Vec<BusAction>,
     /// All that it has written down.
-    written: Vec<Vec<u8>>,
+    written: Vec<Packet>,
     pub news: Vec<News>,
     pub answers: Vec<(WaiterId, Answer)>,
 }
@@ -58,7 +59,7 @@ impl Server {
     fn keep_effects(&mut self) {
         let fx = &mut self.kit.fx;
         if !fx.records.is_empty() {
-            self.written.push(fx.records.bytes().to_vec());
+            self.written.push(fx.records.packet().clone());
             self.kit.node.count_batch();
         }
         self.news.append(&mut fx.news);
@@ -150,9 +151,9 @@ impl Net {
         let identity = from.kit.node.identity();
         // What it was before it made its first record.
         first.push(&Record::Node(Identity { ..*identity }.image()));
-        let batches = from.written.iter().map(Vec::as_slice);
+        let batches = from.written.iter();
         let count = count.unwrap_or(from.written.len());
-        for batch in std::iter::once(first.bytes()).chain(batches.take(count)) {
+        for batch in std::iter::once(first.packet()).chain(batches.take(count)) {
             let taken = replica.kit.node.apply(now, batch);
             taken.expect("the record of a sound node");
             replica.kit.check();
@@ -217,7 +218,7 @@ impl Net {
     fn connect(&mut self, at: usize, key: PeerKey) {
         self.servers[at].connections += 1;
         let connection = self.servers[at].connections;
-        if let Some(answer) = self.frame(at, key, connection, &[]) {
+        if let Some(answer) = self.frame(at, key, connection, &Packet::default()) {
             let taken = self.on(at, |node, now, fx| {
                 node.handle_answer(now, key, &answer, fx)
             });
@@ -228,7 +229,7 @@ impl Net {
         }
     }
 
-    fn send(&mut self, at: usize, key: PeerKey, message: &[u8]) {
+    fn send(&mut self, at: usize, key: PeerKey, message: &Packet) {
         let peer = self.servers[at].kit.node.cluster().by_key(key);
         let Some(LinkState::Up(connection)) = peer.map(|peer| peer.link.clone()) else {
             return;
@@ -248,15 +249,22 @@ impl Net {
     }
 
     /// Has a frame answered; a refusal or a broken link is told at once.
-    fn frame(&mut self, at: usize, key: PeerKey, connection: u64, rest: &[u8]) -> Option<Vec<u8>> {
+    fn frame(
+        &mut self,
+        at: usize,
+        key: PeerKey,
+        connection: u64,
+        rest: &Packet,
+    ) -> Option<Vec<u8>> {
         let node = &self.servers[at].kit.node;
         let contact = node.cluster().by_key(key)?.contact.clone();
-        let header = encode_header(&node.header(Some(key), connection));
+        let mut frame = Packet::from(encode_header(&node.header(Some(key), connection)));
+        frame.append(rest);
         let Some(to) = self.reach(at, &contact) else {
             self.on(at, |node, _, fx| node.link_down(key, "nobody listens", fx));
             return None;
         };
-        let (frame, from) = ([&header, rest].concat(), host(at));
+        let from = host(at);
         match self.on(to, |node, now, fx| {
             node.handle_frame(now, &frame, &from, fx)
         }) {
