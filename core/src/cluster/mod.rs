@@ -13,6 +13,7 @@ mod peer;
 
 pub(crate) use doubles::{memory_ms, Unheard};
 pub use doubles::{Double, OldConnection};
+pub(crate) use peer::Comparison;
 pub use peer::{is_host, Contact, LinkState, Peer, PeerKey, Refusal};
 
 use crate::clock::Now;
@@ -337,15 +338,16 @@ impl Cluster {
     pub(crate) fn doubt_all(&mut self) {
         self.peers
             .values_mut()
-            .for_each(|peer| peer.in_doubt = true);
+            .for_each(|peer| peer.comparison = Comparison::Due);
     }
 
     /// Whether one that is to be compared with is reachable now. It is told once.
     pub(crate) fn take_doubts(&mut self, now: Now, timeout_ms: u64) -> bool {
         let mut any = false;
         for peer in self.peers.values_mut() {
-            if peer.in_doubt && peer.is_reachable(now, timeout_ms) {
-                peer.in_doubt = false;
+            let due = peer.comparison == Comparison::Due;
+            if due && peer.is_reachable(now, timeout_ms) {
+                peer.comparison = Comparison::Asked;
                 any = true;
             }
         }

@@ -90,6 +90,17 @@ impl LinkState {
     }
 }
 
+/// How far the comparison of a peer's copies with those of this node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Comparison {
+    /// Nothing puts them in doubt.
+    Done,
+    /// To be made once it is reachable.
+    Due,
+    /// It is being asked: over this link, and so perhaps in vain.
+    Asked,
+}
+
 /// Another node.
 #[derive(Clone, Debug)]
 pub struct Peer {
@@ -129,8 +140,8 @@ pub struct Peer {
     pub(crate) last_given: (u64, u64),
     /// Whether it was reachable at the last look.
     pub(crate) was_reachable: bool,
-    /// Whether its copies and this node's are to be compared once it is reachable.
-    pub(crate) in_doubt: bool,
+    /// Whether its copies and this node's are to be compared.
+    pub(crate) comparison: Comparison,
     /// When it was found to be reachable, monotonic ms.
     pub(crate) reachable_since: u64,
     /// When the heartbeat that is not answered yet was sent, monotonic ms.
@@ -166,7 +177,7 @@ impl Peer {
             last_given: (0, 0),
             was_reachable: false,
             reachable_since: 0,
-            in_doubt: false,
+            comparison: Comparison::Done,
             beat_sent_at: None,
             unclean_start: 0,
             round_trip_ms: 0,
@@ -197,7 +208,16 @@ impl Peer {
         self.turns = 0;
         self.last_given = (0, 0);
         self.unclean_start = 0;
-        self.in_doubt = true;
+        self.comparison = Comparison::Due;
+    }
+
+    /// The link is no longer up, or there is another one: what was asked last may not
+    /// have arrived.
+    pub(crate) fn change_link(&mut self, link: LinkState) {
+        self.link = link;
+        if self.comparison == Comparison::Asked {
+            self.comparison = Comparison::Due;
+        }
     }
 
     /// The node as tables and records list it.

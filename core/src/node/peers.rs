@@ -6,8 +6,8 @@ use super::Node;
 use crate::body::Parts;
 use crate::clock::Now;
 use crate::cluster::{
-    is_host, memory_ms, Change, Cluster, Contact, Double, LinkState, OldConnection, Peer, PeerKey,
-    Refusal, Unheard,
+    is_host, memory_ms, Change, Cluster, Comparison, Contact, Double, LinkState, OldConnection,
+    Peer, PeerKey, Refusal, Unheard,
 };
 use crate::collections::Full;
 use crate::effects::{BusAction, Effects, Gate, News};
@@ -361,8 +361,14 @@ impl Node {
             // one that was killed.
             let doubtful = beat.unclean_start > peer.unclean_start;
             peer.unclean_start = peer.unclean_start.max(beat.unclean_start);
-            peer.in_doubt |= doubtful && beat.unclean_start == from.incarnation;
+            if doubtful && beat.unclean_start == from.incarnation {
+                peer.comparison = Comparison::Due;
+            }
             if let Some(sent) = peer.beat_sent_at.take() {
+                // Frames arrive in order: so have all questions before it.
+                if peer.comparison == Comparison::Asked && self.vigil.compared_before(sent) {
+                    peer.comparison = Comparison::Done;
+                }
                 peer.round_trip_ms = now.mono_ms.saturating_sub(sent);
                 // What took long once, in a pause, is not waited for from then on.
                 peer.copy_ms /= 2;
@@ -491,8 +497,10 @@ impl Node {
         let Some(peer) = self.cluster.by_key_mut(key) else {
             return;
         };
-        peer.link = LinkState::Up(connection);
+        peer.change_link(LinkState::Up(connection));
         peer.answered_at = Some(now.mono_ms);
+        // The heartbeat below is the first on this link.
+        peer.beat_sent_at = Some(now.mono_ms);
         fx.news.push(News::LinkUp(peer.id));
         self.end_double(|double| double.by == key, fx);
         let Some(peer) = self.cluster.by_key(key) else {
@@ -511,7 +519,7 @@ impl Node {
             return;
         };
         if peer.link != LinkState::Closed {
-            peer.link = LinkState::Closed;
+            peer.change_link(LinkState::Closed);
             fx.news.push(News::LinkDown {
                 id: peer.id,
                 reason: reason.into(),
@@ -526,7 +534,7 @@ impl Node {
         };
         let refusing = LinkState::Refusing(Refusal(error.into()));
         if peer.link != refusing {
-            peer.link = refusing;
+            peer.change_link(refusing);
             fx.news.push(News::Refused {
                 id: peer.id,
                 error: error.into(),

@@ -28,6 +28,8 @@ pub(super) struct Walk {
     from: u32,
     next_at: u64,
     fast: bool,
+    /// When the last fast walk came to its end, monotonic ms.
+    ended_at: u64,
 }
 
 impl Walk {
@@ -37,7 +39,20 @@ impl Walk {
             from: 0,
             next_at: now.mono_ms,
             fast: true,
+            ended_at: 0,
         };
+    }
+
+    fn end(&mut self, now: Now) {
+        self.from = 0;
+        if std::mem::take(&mut self.fast) {
+            self.ended_at = now.mono_ms;
+        }
+    }
+
+    /// Whether no fast walk was on its way at a time or has been since.
+    pub fn was_over(&self, mono_ms: u64) -> bool {
+        !self.fast && self.ended_at < mono_ms
     }
 }
 
@@ -71,8 +86,7 @@ impl Node {
         let mut questions = BTreeMap::<PeerKey, Question>::new();
         for _ in 0..count {
             let Some(copies) = self.copies.next_occupied(self.vigil.walk.from) else {
-                self.vigil.walk.from = 0;
-                self.vigil.walk.fast = false;
+                self.vigil.walk.end(now);
                 break;
             };
             self.vigil.walk.from = copies + 1;

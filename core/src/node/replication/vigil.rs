@@ -82,6 +82,11 @@ impl Vigil {
         now.mono_ms < self.rests_until
     }
 
+    /// Whether all questions of the last fast walk were sent before a time.
+    pub fn compared_before(&self, mono_ms: u64) -> bool {
+        self.walk.was_over(mono_ms)
+    }
+
     /// Whether there are jobs to look at.
     pub fn has_work(&self) -> bool {
         self.copies_from.is_some() || self.acks_from.is_some()

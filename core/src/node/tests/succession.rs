@@ -2,7 +2,7 @@
 
 use super::net::Net;
 use super::*;
-use crate::cluster::LinkState;
+use crate::cluster::{Comparison, LinkState};
 use crate::effects::News;
 use crate::node::get::Receipt;
 use crate::nodes_file::NodesFile;
@@ -104,6 +104,35 @@ fn what_it_had_not_received_is_made_up_for() {
     assert!(state(&net, promoted, id).is_some(), "no copy is made again");
     assert_eq!(holders(&net, 1, id).len(), 3);
     assert_eq!(under_replicated(&net, 1), 0);
+}
+
+#[test]
+fn a_question_about_its_copies_that_is_lost_with_the_link_is_asked_again() {
+    const JOBS: usize = 30;
+    let mut net = Net::new(2);
+    let received = net.written(0);
+    let ids: Vec<_> = (0..JOBS).map(|_| net.add(1, &copied(2))).collect();
+    let id = net.servers[0].kit.node.identity().id;
+    net.servers[0].is_cut_off = true;
+    let promoted = net.promote(0, Some(received));
+    let peer = |net: &Net| {
+        let peer = net.servers[1].kit.node.cluster().peer(&id);
+        let peer = peer.expect("it is known");
+        (peer.key, peer.comparison)
+    };
+    while peer(&net).1 != Comparison::Asked {
+        net.pass(10);
+        net.on(1, |node, now, fx| node.run_due(now, 1_000, fx));
+    }
+    net.lose_all_but(1, 0);
+    let key = peer(&net).0;
+    net.on(1, |node, _, fx| node.link_down(key, "reset", fx));
+    net.pass(2_000);
+    let made = ids
+        .iter()
+        .filter(|id| state(&net, promoted, **id).is_some());
+    assert_eq!(made.count(), JOBS);
+    assert_eq!(peer(&net).1, Comparison::Done);
 }
 
 #[test]
