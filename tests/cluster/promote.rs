@@ -314,6 +314,11 @@ fn a_sentinel_fails_over_and_makes_the_old_primary_a_replica() {
     let delivery = wait_job(&mut replica.client(), "q", secs(10));
     assert_eq!(delivery.expect("it is delivered").id, job);
     cluster[0].start_again();
+    // The Sentinel closes all connections in the same transaction.
+    let follows = format!("REPLICAOF {} enabled", address(&replica));
+    eventually(secs(60), "it is told to follow", || {
+        logged(&cluster[0], &follows) > 0
+    });
     eventually(secs(60), "it follows", || {
         told(&cluster[0], "state") == "follows" && told(&cluster[0], "term") == "1"
     });
