@@ -149,6 +149,14 @@ impl HolderTable {
         Ok(Holder(number))
     }
 
+    /// The numbers of pairs; one that cannot be numbered any more is left out.
+    pub fn numbers<P: Iterator<Item = Pair>>(
+        &mut self,
+        pairs: P,
+    ) -> impl Iterator<Item = Holder> + use<'_, P> {
+        pairs.filter_map(|pair| self.number(pair).ok())
+    }
+
     /// The pair behind a number.
     pub fn pair(&self, holder: Holder) -> Pair {
         self.pairs[holder.index()]

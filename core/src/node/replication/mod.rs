@@ -35,7 +35,7 @@ pub(super) use vigil::Vigil;
 
 use super::Node;
 use crate::clock::Now;
-use crate::cluster::PeerKey;
+use crate::cluster::{Peer, PeerKey};
 use crate::copies::{Copies, NO_COPIES};
 use crate::effects::{Effects, Gate};
 use crate::holders::{Holder, HolderSet, PairList, Pairs, TooManyHolders};
@@ -142,12 +142,10 @@ impl Node {
         self.holders.number(peer.pair()).ok()
     }
 
-    /// The nodes of the table, among the holders. One that cannot be numbered any more
-    /// is left out.
+    /// The nodes of the table, among the holders.
     fn present(&mut self) -> SmallVec<[Holder; 8]> {
-        let (peers, holders) = (self.cluster.peers(), &mut self.holders);
-        let numbers = peers.filter_map(|peer| holders.number(peer.pair()).ok());
-        numbers.collect()
+        let pairs = self.cluster.peers().map(Peer::pair);
+        self.holders.numbers(pairs).collect()
     }
 
     /// The live job of a message. A speaker that takes this node for a holder is told

@@ -53,8 +53,8 @@ impl Node {
         now: Now,
     ) -> SmallVec<[Holder; 8]> {
         let takes = takes_copies(now, self.settings.node_timeout_ms);
-        let (peers, holders) = (self.cluster.peers().filter(takes), &mut self.holders);
-        let numbers = peers.filter_map(|peer| holders.number(peer.pair()).ok());
+        let pairs = self.cluster.peers().filter(takes).map(Peer::pair);
+        let numbers = self.holders.numbers(pairs);
         numbers.filter(|one| !without.contains(one)).collect()
     }
 
