@@ -59,6 +59,8 @@ impl Injector<'_> {
             return Err(format!("node {node} starts from damaged data"));
         }
         self.start_again(node, fault);
+        // Until then the next start would be refused again.
+        self.nodes.servers[node].rewrite_log();
         let set = format!("CONFIG SET {SETTING} refuse");
         self.nodes.servers[node].client().run(&set).expect_ok();
         self.nodes.servers[node].configure(SETTING, "refuse");
