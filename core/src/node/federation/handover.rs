@@ -184,8 +184,11 @@ impl Node {
         self.end_add(key, now, fx);
         let copies_key = self.jobs[key].copies;
         let own = self.own;
-        self.copies[copies_key].handed = None;
-        self.copies[copies_key].holders.confirm(own);
+        let copies = &mut self.copies[copies_key];
+        copies.handed = None;
+        copies.holders.confirm(own);
+        // After a restart that was not known any more.
+        copies.responsible = Some(own);
         self.copies.schedule(copies_key, Duty::None, NEVER);
         self.lift(key);
         self.jobs[key].withheld = false;

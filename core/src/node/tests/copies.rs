@@ -249,6 +249,52 @@ fn an_acknowledgement_that_nobody_knows_goes_sooner_when_memory_is_nearly_full()
     }
 }
 
+/// A copy of a job of which `OTHER` says that it is responsible.
+fn copy(id: JobId, list: &[u8], turn: u32) -> CopyImage<'_> {
+    CopyImage {
+        id,
+        queue: b"q",
+        body: None,
+        ctime: 1,
+        ttl_left_ms: 86_400_000,
+        delay_left_ms: 0,
+        replicate: 2,
+        sync: 2,
+        ttl: 86_400_000,
+        delay: 0,
+        retry: 1_000,
+        nacks: 0,
+        additional_deliveries: 0,
+        claim: Claim {
+            turn,
+            responsible: Some(OTHER),
+            attempt: 0,
+        },
+        holders: Pairs::new(list, 1),
+    }
+}
+
+#[test]
+fn an_at_most_once_job_that_comes_back_after_a_restart_is_queued_here() {
+    let id = unknown_id();
+    let mut kit = with_changed_job(id, StateImage::WaitRepl, |image| {
+        (image.retry, image.replicate, image.sync) = (0, 1, 1);
+        (image.attempt, image.withheld) = (0, true);
+        image.copies.as_mut().expect("they are known").responsible = None;
+    });
+    greet(&mut kit);
+    let list = pairs(&[OTHER]);
+    let copy = CopyImage {
+        retry: 0,
+        replicate: 1,
+        sync: 1,
+        ..copy(id, &list, 0)
+    };
+    say(&mut kit, &Message::YourJob { serial: 1, copy });
+    assert_eq!(kit.state(id), Some(State::Queued));
+    assert_eq!(kit.take(), Some(id));
+}
+
 #[test]
 fn a_job_is_not_taken_from_a_node_that_gives_what_is_not_its_own_any_more() {
     let id = unknown_id();
@@ -258,27 +304,7 @@ fn a_job_is_not_taken_from_a_node_that_gives_what_is_not_its_own_any_more() {
     let list = pairs(&[own, OTHER]);
     let given = |serial, turn| Message::YourJob {
         serial,
-        copy: CopyImage {
-            id,
-            queue: b"q",
-            body: None,
-            ctime: 1,
-            ttl_left_ms: 86_400_000,
-            delay_left_ms: 0,
-            replicate: 2,
-            sync: 2,
-            ttl: 86_400_000,
-            delay: 0,
-            retry: 1_000,
-            nacks: 0,
-            additional_deliveries: 0,
-            claim: Claim {
-                turn,
-                responsible: Some(OTHER),
-                attempt: 0,
-            },
-            holders: Pairs::new(&list, 1),
-        },
+        copy: copy(id, &list, turn),
     };
     let answer = say(&mut kit, &given(1, 0));
     let (_, mut messages) = read_answer(&answer).expect("an answer");
