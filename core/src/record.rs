@@ -4,9 +4,9 @@
 //! the RDB: a *batch*, that is one version byte, the CRC-32 of what follows (four
 //! bytes, little endian), and records end to end. Large bodies may stand beside it, see
 //! [`crate::body`]: each with a CRC-32 in its record, so that the record is named whose
-//! body is damaged. In a snapshot all bodies are in their records. The order of the variants of [`Record`] and of their fields *is* the format:
-//! append at the end, never reorder; `tests/fixtures` holds a batch of each
-//! released version.
+//! body is damaged. In a snapshot all bodies are in their records. The order of the
+//! variants of [`Record`] and of their fields *is* the format: append at the end, never
+//! reorder; `tests/fixtures` holds a batch of each released version.
 //!
 //! Times in records are wall-clock milliseconds (0 for none), since another
 //! process reads them.

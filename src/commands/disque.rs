@@ -132,8 +132,10 @@ pub fn record(call: &mut Call<'_>) {
     }
     admin(call, |host, now, call| {
         let batch = call.args().from(1);
+        let parts = parts_of(batch)?;
+        let bytes = parts.bytes;
         host.load.commands += 1;
-        if let Err(error) = host.node.apply(now, parts_of(batch)?) {
+        if let Err(error) = host.node.apply(now, parts) {
             let source = if from_primary {
                 "replication stream"
             } else {
@@ -150,7 +152,6 @@ pub fn record(call: &mut Call<'_>) {
         } else if from_primary {
             // A replica's own append only file gets the same bytes.
             let bodies: Vec<RString> = batch.from(1).strings().collect();
-            let bytes = batch.get(0).unwrap_or_default();
             let recorded = call.turn().replicate(RECORD_COMMAND, bytes, &bodies);
             debug_assert_eq!(recorded, Ok(()));
         }

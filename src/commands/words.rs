@@ -22,9 +22,7 @@ impl<'a, 'w> Words<'a, 'w> {
 
     /// The next word; a syntax error when there is none.
     pub fn word(&mut self) -> Result<&'a [u8], Error> {
-        let (first, rest) = self.words.split_first().ok_or(Error::Syntax(self.usage))?;
-        self.words = rest;
-        Ok(first)
+        Ok(self.one()?[0])
     }
 
     /// The next word, as a list of one.

@@ -3,22 +3,10 @@
 
 use crate::common::*;
 
-/// A cluster whose third node hangs, and a client of the first that waits for it.
-/// Nobody notices the hanging for a long while.
+/// The same as [`with_waiting_producer`], and the id of its job.
 fn waiting(options: &str) -> (Cluster, Client, String) {
-    let patient = Options::new().set("disque.node-timeout", "30000");
-    let cluster = Cluster::strangers(3, patient.clone());
-    for at in 0..3 {
-        let mut c = cluster[at].client();
-        c.run("CONFIG SET disque.node-timeout 30000").expect_ok();
-    }
-    cluster.join();
-    cluster[2].sigstop();
-    let mut producer = cluster[0].client();
-    start_add(&mut producer, "q", "x", options);
-    producer.expect_silence(ms(20));
-    wait_figure(&cluster[0], "waiting_producers", 1, secs(5));
-    wait_figure(&cluster[1], "registered_jobs", 1, secs(5));
+    let add = |producer: &mut Client| start_add(producer, "q", "x", options);
+    let (cluster, producer) = with_waiting_producer(1, add);
     let scan = cluster[1].client().run("JSCAN");
     let id = scan.expect_array()[1].items()[0].text().to_string();
     (cluster, producer, id)

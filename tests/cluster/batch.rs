@@ -33,23 +33,9 @@ fn records(server: &Server) -> i64 {
     stats.get("cmdstat_disque.bus").and_then(calls).unwrap_or(0)
 }
 
-/// A cluster whose third node hangs, which nobody notices for a long while, and a
-/// client of the first node that waits for a batch.
+/// See [`with_waiting_producer`].
 fn waiting(options: &str) -> (Cluster, Client) {
-    let patient = Options::new().set("disque.node-timeout", "30000");
-    let cluster = Cluster::strangers(3, patient);
-    for at in 0..3 {
-        let mut c = cluster[at].client();
-        c.run("CONFIG SET disque.node-timeout 30000").expect_ok();
-    }
-    cluster.join();
-    cluster[2].sigstop();
-    let mut producer = cluster[0].client();
-    start_batch(&mut producer, "q", options);
-    wait_figure(&cluster[0], "waiting_producers", 1, secs(5));
-    wait_figure(&cluster[1], "registered_jobs", SIZE as i64, secs(5));
-    producer.expect_silence(ms(20));
-    (cluster, producer)
+    with_waiting_producer(SIZE, |producer| start_batch(producer, "q", options))
 }
 
 #[test]

@@ -52,6 +52,26 @@ pub fn start_add(client: &mut Client, queue: &str, body: &str, options: &str) {
     client.send(&args);
 }
 
+/// A cluster whose third node hangs, which nobody notices for a long while, and a
+/// producer at the first that waits for its copies, after `start` has sent the command
+/// that adds so many jobs.
+pub fn with_waiting_producer(jobs: usize, start: impl FnOnce(&mut Client)) -> (Cluster, Client) {
+    let patient = Options::new().set("disque.node-timeout", "30000");
+    let cluster = Cluster::strangers(3, patient);
+    for at in 0..3 {
+        let mut c = cluster[at].client();
+        c.run("CONFIG SET disque.node-timeout 30000").expect_ok();
+    }
+    cluster.join();
+    cluster[2].sigstop();
+    let mut producer = cluster[0].client();
+    start(&mut producer);
+    wait_figure(&cluster[0], "waiting_producers", 1, secs(5));
+    wait_figure(&cluster[1], "registered_jobs", jobs as i64, secs(5));
+    producer.expect_silence(ms(20));
+    (cluster, producer)
+}
+
 /// What a node tells of a job, if it has it.
 #[track_caller]
 pub fn show(server: &Server, id: &str) -> Option<Show> {

@@ -354,10 +354,7 @@ impl Node {
                 break;
             }
         }
-        let pressure = self
-            .own_pressure_with(before_last)
-            .max(self.server_pressure);
-        let full = place == Place::Here && pressure == Pressure::Full;
+        let full = place == Place::Here && self.pressure_with(before_last) == Pressure::Full;
         if full || !self.jobs.has_room(bodies.len()) || self.queues.is_full() {
             return Err(Error::OutOfMemory);
         }

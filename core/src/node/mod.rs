@@ -244,14 +244,15 @@ impl Node {
 
     /// How near memory is to the nearest limit.
     pub fn pressure(&self) -> Pressure {
-        self.own_pressure().max(self.server_pressure)
+        self.pressure_with(0)
     }
 
-    fn own_pressure(&self) -> Pressure {
-        self.own_pressure_with(0)
+    /// The same if jobs took so many bytes more.
+    fn pressure_with(&self, more: usize) -> Pressure {
+        self.own_pressure_with(more).max(self.server_pressure)
     }
 
-    /// The same with so many bytes more.
+    /// How near the jobs and so many bytes more are to `disque.max-memory`.
     fn own_pressure_with(&self, more: usize) -> Pressure {
         let bytes = self.jobs.bytes() + self.copies.bytes() + more;
         Pressure::of(bytes as u64, self.settings.max_memory)

@@ -161,13 +161,19 @@ fn copied() -> AddJob<'static> {
 /// Of the messages that go out for the batch only so many arrive. Each job has two: the
 /// first for the one of the two other nodes, the second for the other one.
 fn waiting(add: &AddJob<'_>, messages: usize) -> Waiting {
-    let mut net = Net::new(3);
+    let mut batch = begin(Net::new(3), add);
+    batch.net.lose_all_but(0, messages);
+    batch.net.pass(100);
+    batch
+}
+
+/// A batch is added at the first node, whose producer has to wait. Nothing has gone out.
+#[track_caller]
+fn begin(mut net: Net, add: &AddJob<'_>) -> Waiting {
     let added = net.on(0, |node, now, fx| node.add_job(now, add, true, fx));
     let Ok(Added::Waits { ids, waiter }) = added else {
         panic!("it does not wait: {added:?}");
     };
-    net.lose_all_but(0, messages);
-    net.pass(100);
     Waiting { net, ids, waiter }
 }
 
@@ -341,12 +347,8 @@ fn a_batch_that_all_nodes_refuse_fails_at_once() {
                 }
             });
         }
-        let added = net.on(0, |node, now, fx| node.add_job(now, &copied(), true, fx));
-        let Ok(Added::Waits { ids, waiter }) = added else {
-            panic!("it does not wait: {added:?}");
-        };
-        net.pass(100);
-        let batch = Waiting { net, ids, waiter };
+        let mut batch = begin(net, &copied());
+        batch.net.pass(100);
         batch.expect_refused(error);
         assert!(batch.states(0).iter().all(|one| *one != QUEUED));
     }
@@ -372,12 +374,8 @@ fn where_some_jobs_have_found_a_place_the_answer_is_norepl() {
             replicate: Some(if at_most_once { 1 } else { 2 }),
             ..batch()
         };
-        let added = net.on(0, |node, now, fx| node.add_job(now, &add, true, fx));
-        let Ok(Added::Waits { ids, waiter }) = added else {
-            panic!("it does not wait: {added:?}");
-        };
-        net.pass(1_000);
-        let batch = Waiting { net, ids, waiter };
+        let mut batch = begin(net, &add);
+        batch.net.pass(1_000);
         batch.expect_refused(Error::NoRepl);
         let queued = |at| batch.states(at).contains(&QUEUED);
         assert!(!queued(0) && !queued(1), "{retry:?}");
@@ -393,12 +391,8 @@ fn a_node_without_room_has_the_others_keep_the_whole_batch() {
             retry: Some(retry),
             ..batch()
         };
-        let added = net.on(0, |node, now, fx| node.add_job(now, &add, true, fx));
-        let Ok(Added::Waits { ids, waiter }) = added else {
-            panic!("it does not wait: {added:?}");
-        };
-        net.pass(1_000);
-        let batch = Waiting { net, ids, waiter };
+        let mut batch = begin(net, &add);
+        batch.net.pass(1_000);
         batch.expect_added();
         assert_eq!(batch.states(0), [None; 3]);
         let queued = |at| {
@@ -421,14 +415,10 @@ fn at_most_once_jobs_that_have_moved_are_taken_back_when_the_batch_fails() {
         timeout_ms: 500,
         ..batch()
     };
-    let added = net.on(0, |node, now, fx| node.add_job(now, &add, true, fx));
-    let Ok(Added::Waits { ids, waiter }) = added else {
-        panic!("it does not wait: {added:?}");
-    };
+    let mut batch = begin(net, &add);
     // One arrives, the others are lost.
-    net.lose_all_but(0, 1);
-    net.pass(200);
-    let mut batch = Waiting { net, ids, waiter };
+    batch.net.lose_all_but(0, 1);
+    batch.net.pass(200);
     assert_eq!(batch.states(1), [QUEUED, None, None]);
     batch.net.pass(1_000);
     batch.expect_refused(Error::NoRepl);

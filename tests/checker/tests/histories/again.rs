@@ -80,10 +80,7 @@ fn a_nack_may_cross_a_delivery() {
         // The node that falls due has not heard of it.
         story.at(RETRY + 10).deliver("a", &job);
         story.at(RETRY + 300).deliver("b", &job);
-        match crosses {
-            true => drop(story.sound()),
-            false => drop(story.broken(Class::Duplicated)),
-        }
+        story.broken_if(!crosses, Class::Duplicated);
     }
 }
 

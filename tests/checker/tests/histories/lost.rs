@@ -93,10 +93,7 @@ fn there_is_no_copy_at_a_node_that_leaves() {
         story.at(20_000).kill("a", Lost::All).at(20_500).end();
         story.at(21_000).kill("b", Lost::All).at(21_500).end();
         story.at(LATER).drained();
-        match is_lost {
-            true => drop(story.broken(Class::Lost)),
-            false => drop(story.sound()),
-        }
+        story.broken_if(is_lost, Class::Lost);
     }
 }
 
@@ -109,10 +106,7 @@ fn sync_counts_at_once_and_replicate_later() {
         story.at(0).add("a");
         story.at(at).kill("a", Lost::All).at(at + 500).end();
         story.at(LATER).drained();
-        match is_lost {
-            true => drop(story.broken(Class::Lost)),
-            false => drop(story.sound()),
-        }
+        story.broken_if(is_lost, Class::Lost);
     }
 }
 
@@ -127,10 +121,7 @@ fn what_was_written_before_the_tail_is_not_lost_with_it() {
             .at(6_500)
             .end();
         story.at(LATER).drained();
-        match is_lost {
-            true => drop(story.broken(Class::Lost)),
-            false => drop(story.sound()),
-        }
+        story.broken_if(is_lost, Class::Lost);
     }
 }
 
@@ -149,10 +140,7 @@ fn a_superseded_node_takes_what_it_had_alone_and_nothing_else() {
         story.at(1_000).supersede("a", 900).at(1_500).end();
         story.at(added).add("a");
         story.at(LATER).drained();
-        match is_lost {
-            true => drop(story.broken(Class::Lost)),
-            false => drop(story.sound()),
-        }
+        story.broken_if(is_lost, Class::Lost);
     }
 }
 

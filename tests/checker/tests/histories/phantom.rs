@@ -70,9 +70,6 @@ fn a_refusal_may_be_lost_with_the_end_of_the_data() {
             .add_ending("a", Phase::Fail, "OOM Memory is full");
         story.at(900).kill(node, Lost::Since(since)).at(1_000).end();
         story.at(2_000).deliver("a", &job);
-        match may_come {
-            true => drop(story.sound()),
-            false => drop(story.broken(Class::Phantom)),
-        }
+        story.broken_if(!may_come, Class::Phantom);
     }
 }

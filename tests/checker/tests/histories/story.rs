@@ -234,6 +234,15 @@ impl Story {
         report
     }
 
+    /// This promise is broken, and no other; or nothing is wrong.
+    #[track_caller]
+    pub fn broken_if(&self, is_broken: bool, class: Class) {
+        match is_broken {
+            true => drop(self.broken(class)),
+            false => drop(self.sound()),
+        }
+    }
+
     /// This promise is broken, and no other.
     #[track_caller]
     pub fn broken(&self, class: Class) -> Report {

@@ -29,10 +29,7 @@ fn waiting_counts_where_the_job_is_queued_if_nothing_is_promised_elsewhere() {
         story.at(0).get(node);
         let job = story.at(10).add("a");
         story.at(3_000).deliver("a", &job);
-        match is_stuck {
-            true => drop(story.broken(Class::Stuck)),
-            false => drop(story.sound()),
-        }
+        story.broken_if(is_stuck, Class::Stuck);
     }
 }
 
@@ -47,10 +44,7 @@ fn after_a_fault_clients_at_all_nodes_find_it() {
             story.at(600).get(node);
         }
         story.at(20_000).deliver("a", &job);
-        match is_stuck {
-            true => drop(story.broken(Class::Stuck)),
-            false => drop(story.sound()),
-        }
+        story.broken_if(is_stuck, Class::Stuck);
     }
 }
 
@@ -63,10 +57,7 @@ fn a_fault_gives_time_for_a_while() {
         let job = story.at(10).add("a");
         story.at(1_000).end();
         story.at(at).deliver("b", &job);
-        match is_stuck {
-            true => drop(story.broken(Class::Stuck)),
-            false => drop(story.sound()),
-        }
+        story.broken_if(is_stuck, Class::Stuck);
     }
 }
 
@@ -82,10 +73,7 @@ fn nobody_waits_beside_a_job_that_is_gone() {
         story.at(30).heal();
         story.at(40).get("a");
         story.at(LATER).drained();
-        match is_stuck {
-            true => drop(story.broken(Class::Stuck)),
-            false => drop(story.sound()),
-        }
+        story.broken_if(is_stuck, Class::Stuck);
     }
 }
 
@@ -97,9 +85,6 @@ fn a_job_that_is_due_again_is_not_waited_for_long() {
         story.at(10).deliver("a", &job);
         story.at(20).get("b");
         story.at(10 + RETRY + late).deliver("b", &job);
-        match is_stuck {
-            true => drop(story.broken(Class::Stuck)),
-            false => drop(story.sound()),
-        }
+        story.broken_if(is_stuck, Class::Stuck);
     }
 }

@@ -10,10 +10,7 @@ fn a_delay_is_kept() {
         story.want.delay = 3_000;
         let job = story.at(0).add("a");
         story.at(at).deliver("a", &job);
-        match is_early {
-            true => drop(story.broken(Class::Early)),
-            false => drop(story.sound()),
-        }
+        story.broken_if(is_early, Class::Early);
     }
 }
 
@@ -62,10 +59,7 @@ fn a_restart_under_a_clock_that_was_set_back_may_take_longer() {
         story.at(20).kill("a", Lost::Nothing).at(30).end();
         story.get("a");
         story.at(20_000).deliver("a", &job);
-        match is_stuck {
-            true => drop(story.broken(Class::Stuck)),
-            false => drop(story.sound()),
-        }
+        story.broken_if(is_stuck, Class::Stuck);
     }
 }
 
