@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # The module beside Redis Streams and lists on this machine, see docs/performance.md.
 # About ten minutes; what else runs meanwhile spoils the figures. Arguments are the
-# names of workloads, w1 to w8; ROUNDS, COMMANDS, JOBS, DEEP, CLIENTS, SECONDS_EACH say
-# how much.
+# names of workloads, w1 to w8; ROUNDS, COMMANDS, JOBS, DEEP, CLIENTS, SECONDS_EACH and
+# QUEUES say how much.
 source "$(dirname "$0")/lib.sh"
 
 ci/needs.sh --build >&2

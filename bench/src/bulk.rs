@@ -73,6 +73,8 @@ pub fn depth(plan: &Plan) {
         plan.deep
     ));
     let (deep, shallow) = (with_module(), with_module());
+    deep.client()
+        .run("CONFIG SET slowlog-log-slower-than 1000 slowlog-max-len 1000");
     add_jobs(&deep, "q", plan.deep);
     add_jobs(&shallow, "q", SAMPLE);
     let aim = || Aim::AtLeast(0.9);
@@ -115,6 +117,25 @@ pub fn depth(plan: &Plan) {
         let (ours, theirs) = (|| settling(&deep, batch), || settling(&shallow, batch));
         in_turns(rounds, what, &aim(), ours, theirs);
     }
+    let (longest, slow) = slow_calls(&deep);
+    line(
+        "longest call",
+        "ms",
+        longest,
+        None,
+        &Aim::AtMost(5.0),
+        longest,
+    );
+    line("calls of more than 1 ms", "", slow, None, &Aim::None, slow);
+}
+
+/// The longest of the calls that took more than a millisecond, in milliseconds, and how
+/// many there were. What the core did for others is in it.
+fn slow_calls(server: &Server) -> (f64, f64) {
+    let calls = server.client().run("SLOWLOG GET -1");
+    let calls = calls.expect_array();
+    let longest = calls.iter().map(|call| call.items()[2].int()).max();
+    (longest.unwrap_or_default() as f64 / 1e3, calls.len() as f64)
 }
 
 /// w7: start, rewrite and flush.

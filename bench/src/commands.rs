@@ -1,4 +1,4 @@
-//! One server: adding, getting, acknowledging; one queue and ten thousand.
+//! One server: adding, getting, acknowledging; one queue and many.
 
 use crate::compare::{head, in_turns, measure, Aim, Figures};
 use crate::load::{load, Run, Shape};
@@ -23,7 +23,6 @@ const READ: [&str; 9] = [
     ">",
 ];
 const MANY: usize = 100;
-const QUEUES: usize = 10_000;
 
 /// w1: adding.
 pub fn adding(plan: &Plan) {
@@ -190,10 +189,13 @@ fn with_ids(head: &[&str], ids: impl Iterator<Item = Vec<u8>>, batch: usize) -> 
     ids.chunks(batch).map(words).collect()
 }
 
-/// w8: ten thousand queues against one, on both sides.
+/// w8: many queues against one, on both sides.
 pub fn many_queues(plan: &Plan) {
     let (module, other) = (with_module(), without_module());
-    head("w8 10,000 queues (here: module) beside one queue (here: other)");
+    let many = plan.queues;
+    head(&format!(
+        "w8 {many} queues (here: module) beside one queue (here: other)"
+    ));
     for (system, server, empty, add, get) in [
         (
             "module",
@@ -229,18 +231,12 @@ pub fn many_queues(plan: &Plan) {
             send(server, plan.commands, &spread(plan.commands, get, queues))
         };
         let (add, get) = (format!("{system}: add"), format!("{system}: get"));
-        in_turns(
-            plan.rounds,
-            &add,
-            &aim(0.8),
-            || adding(QUEUES),
-            || adding(1),
-        );
+        in_turns(plan.rounds, &add, &aim(0.8), || adding(many), || adding(1));
         in_turns(
             plan.rounds,
             &get,
             &aim(0.8),
-            || getting(QUEUES),
+            || getting(many),
             || getting(1),
         );
     }

@@ -73,25 +73,28 @@ pub fn load(port: u16, shape: Shape, commands: &[Vec<u8>], keep: bool) -> Run {
 }
 
 fn connect(poll: &Poll, port: u16, count: usize) -> Vec<Connection> {
-    let open = |number| {
-        let address = SocketAddr::from(([127, 0, 0, 1], port));
-        let stream = std::net::TcpStream::connect(address).expect("no connection");
-        stream.set_nodelay(true).expect("no option");
-        stream.set_nonblocking(true).expect("no option");
-        let mut stream = TcpStream::from_std(stream);
-        let interest = Interest::READABLE | Interest::WRITABLE;
-        poll.registry()
-            .register(&mut stream, Token(number), interest)
-            .expect("not registered");
-        Connection {
-            stream,
-            sent_at: Instant::now(),
-            owed: 0,
-            out: Vec::new(),
-            read: Vec::new(),
-        }
+    let open = |number| Connection {
+        stream: connection(poll, port, number),
+        sent_at: Instant::now(),
+        owed: 0,
+        out: Vec::new(),
+        read: Vec::new(),
     };
     (0..count).map(open).collect()
+}
+
+/// A connection to a server of this machine, with its number as the token of its events.
+pub fn connection(poll: &Poll, port: u16, number: usize) -> TcpStream {
+    let address = SocketAddr::from(([127, 0, 0, 1], port));
+    let stream = std::net::TcpStream::connect(address).expect("no connection");
+    stream.set_nodelay(true).expect("no option");
+    stream.set_nonblocking(true).expect("no option");
+    let mut stream = TcpStream::from_std(stream);
+    let interest = Interest::READABLE | Interest::WRITABLE;
+    poll.registry()
+        .register(&mut stream, Token(number), interest)
+        .expect("not registered");
+    stream
 }
 
 impl Connection {

@@ -6,11 +6,13 @@
 //!
 //! Arguments are the names of workloads, all without any. Settings are variables:
 //! ROUNDS, COMMANDS of a run, JOBS for memory and restart, DEEP for many jobs, CLIENTS
-//! that wait, SECONDS_EACH of a flow.
+//! that wait, SECONDS_EACH of a flow, QUEUES.
 
 mod bulk;
 mod commands;
 mod compare;
+mod flow;
+mod fork;
 mod load;
 mod nodes;
 mod replies;
@@ -31,11 +33,13 @@ pub struct Plan {
     pub clients: usize,
     /// Seconds of a flow between nodes.
     pub seconds: u64,
+    /// Queues that are many.
+    pub queues: usize,
 }
 
 type Workload = (&'static str, fn(&Plan));
 
-const WORKLOADS: [Workload; 9] = [
+const WORKLOADS: [Workload; 10] = [
     ("w1", commands::adding),
     ("w2", commands::taking),
     ("w3", nodes::copies),
@@ -43,6 +47,7 @@ const WORKLOADS: [Workload; 9] = [
     ("w5", bulk::memory),
     ("w6", bulk::depth),
     ("w7", bulk::restart),
+    ("w7", fork::snapshot),
     ("w8", commands::many_queues),
     ("w8", waiting::wakes),
 ];
@@ -56,6 +61,7 @@ fn main() {
         deep: setting("DEEP", 1_000_000),
         clients: setting("CLIENTS", 2_000),
         seconds: setting("SECONDS_EACH", 3) as u64,
+        queues: setting("QUEUES", 10_000),
     };
     systems::pin_load(true);
     for (name, run) in WORKLOADS {

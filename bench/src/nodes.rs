@@ -1,12 +1,11 @@
 //! Several servers: jobs with three copies, jobs that are taken at another node.
 
-use crate::compare::{figures_of, head, in_turns, line, measure, median, Aim, Figures};
+use crate::compare::{head, in_turns, line, measure, median, Aim, Figures};
+use crate::flow::{flow, Course};
 use crate::load::{load, Shape};
 use crate::systems::{batch_of, command, options, pin_load, with_replicas, BODY, DEEP, FIFTY};
 use crate::Plan;
-use disque_testing::{Client, Cluster, Server};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use disque_testing::{Cluster, Server};
 use std::time::{Duration, Instant};
 
 const NODES: usize = 3;
@@ -69,7 +68,31 @@ pub fn copies(plan: &Plan) {
             },
         );
     }
+    let jobs = plan.commands / 2;
+    for (what, shape) in [("one at a time", one), ("50 x 16", DEEP)] {
+        let jobs = if shape.connections == 1 {
+            jobs / 10
+        } else {
+            jobs
+        };
+        let before = received(&mut cluster);
+        load(
+            cluster.servers()[0].port(),
+            shape,
+            &vec![single.clone(); jobs],
+            false,
+        );
+        let bytes = (received(&mut cluster) - before) / (jobs * (NODES - 1)) as f64;
+        let what = format!("to each node per copy of 100 bytes, {what}");
+        line(&what, "bytes", bytes, None, &Aim::None, bytes);
+    }
     pin_load(true);
+}
+
+/// Bytes that the nodes have received which nobody adds at.
+fn received(cluster: &mut Cluster) -> f64 {
+    let bytes = |server: &Server| server.info_number("stats", "total_net_input_bytes");
+    cluster.servers()[1..].iter().map(bytes).sum::<i64>() as f64
 }
 
 /// w4: from the sending of ADDJOB until a consumer has the job.
@@ -78,159 +101,57 @@ pub fn across(plan: &Plan) {
     let mut cluster = Cluster::start(NODES, options());
     let servers = &*cluster.servers();
     println!(
-        "\nw4 from ADDJOB to a waiting consumer, {} s each",
+        "\nw4 from ADDJOB, REPLICATE 3, to a waiting consumer, {} s each",
         plan.seconds
     );
+    let course = |to: usize, queue: String| Course {
+        from: &servers[0],
+        to: &servers[to],
+        queue,
+        copies: NODES,
+        producers: 10,
+        rate: None,
+        time: Duration::from_secs(plan.seconds),
+    };
     for (what, to, aims) in [
         ("at another node, 1,000 jobs/s", 1, (0.5, 3.0)),
         ("at the same node, 1,000 jobs/s", 0, (0.15, 0.6)),
     ] {
-        let turn = |round: usize| {
-            let queue = format!("paced:{to}:{round}");
-            flow(
-                &servers[0],
-                &servers[to],
-                &queue,
-                4,
-                Some(1_000),
-                plan.seconds,
-            )
+        let turn = |round| {
+            flow(&Course {
+                producers: 4,
+                rate: Some(1_000),
+                ..course(to, format!("paced:{to}:{round}"))
+            })
         };
         let turns: Vec<Figures> = (0..plan.rounds).map(turn).collect();
-        let (p50, p99) = (
-            median(turns.iter().map(|f| f.p50 / 1e3)),
-            median(turns.iter().map(|f| f.p99 / 1e3)),
-        );
-        line(
-            &format!("{what}, p50"),
-            "ms",
-            p50,
-            None,
-            &Aim::AtMost(aims.0),
-            p50,
-        );
-        line(
-            &format!("{what}, p99"),
-            "ms",
-            p99,
-            None,
-            &Aim::AtMost(aims.1),
-            p99,
-        );
+        let milliseconds = |part: fn(&Figures) -> f64| median(turns.iter().map(part)) / 1e3;
+        for (part, time, aim) in [
+            ("p50", milliseconds(|f| f.p50), aims.0),
+            ("p99", milliseconds(|f| f.p99), aims.1),
+        ] {
+            let what = format!("{what}, {part}");
+            line(&what, "ms", time, None, &Aim::AtMost(aim), time);
+        }
     }
-    let turn = |round: usize| {
-        let queue = format!("full:{round}");
-        flow(&servers[0], &servers[1], &queue, 10, None, plan.seconds).rate
-    };
-    let rate = median((0..plan.rounds).map(turn));
-    let aim = Aim::AtLeast(15_000.0);
-    line(
-        "at another node, as fast as it goes",
-        "jobs/s",
-        rate,
-        None,
-        &aim,
-        rate,
-    );
-    let first =
-        median((0..plan.rounds * 3).map(|round| first_job(&servers[0], &servers[1], round)));
-    line(
-        "first job of a consumer that waited 1 s",
-        "ms",
-        first,
-        None,
-        &Aim::AtMost(5.0),
-        first,
-    );
-    pin_load(true);
-}
-
-/// What the threads of a flow share.
-struct Flow {
-    queue: String,
-    /// When each job was sent; its number is its body.
-    sent: Mutex<Vec<Instant>>,
-    taken: AtomicUsize,
-    latencies: Mutex<Vec<f64>>,
-}
-
-/// Producers at one server, ten consumers at the other.
-fn flow(
-    from: &Server,
-    to: &Server,
-    queue: &str,
-    producers: usize,
-    rate: Option<u64>,
-    seconds: u64,
-) -> Figures {
-    let flow = Arc::new(Flow {
-        queue: queue.into(),
-        sent: Mutex::default(),
-        taken: AtomicUsize::new(0),
-        latencies: Mutex::default(),
-    });
-    let consumers: Vec<_> = (0..10)
-        .map(|_| {
-            let (flow, client) = (flow.clone(), to.client());
-            std::thread::spawn(move || consume(&flow, client))
-        })
-        .collect();
-    let start = Instant::now();
-    let end = start + Duration::from_secs(seconds);
-    let threads: Vec<_> = (0..producers)
-        .map(|_| {
-            let (flow, client) = (flow.clone(), from.client());
-            let pause = rate.map(|rate| Duration::from_secs(producers as u64) / rate as u32);
-            std::thread::spawn(move || produce(&flow, client, pause, end))
-        })
-        .collect();
-    threads
-        .into_iter()
-        .for_each(|t| t.join().expect("a producer"));
-    let time = start.elapsed();
-    let taken = flow.taken.load(Ordering::Relaxed);
-    consumers
-        .into_iter()
-        .for_each(|t| t.join().expect("a consumer"));
-    let latencies = std::mem::take(&mut *flow.latencies.lock().expect("no panic"));
-    figures_of(latencies, time, taken)
-}
-
-fn produce(flow: &Flow, mut client: Client, pause: Option<Duration>, end: Instant) {
-    let mut next = Instant::now();
-    while Instant::now() < end {
-        let number = {
-            let mut sent = flow.sent.lock().expect("no panic");
-            sent.push(Instant::now());
-            sent.len() - 1
+    for (what, copies, aim) in [
+        ("at another node, as fast as it goes", 3, Aim::AtLeast(15e3)),
+        ("the same, REPLICATE 1", 1, Aim::None),
+    ] {
+        let turn = |round| {
+            flow(&Course {
+                copies,
+                ..course(1, format!("full:{copies}:{round}"))
+            })
         };
-        let body = format!("{number:0100}");
-        client
-            .call(&["ADDJOB", &flow.queue, &body, "5000", "REPLICATE", "1"])
-            .expect_job_id();
-        if let Some(pause) = pause {
-            next += pause;
-            std::thread::sleep(next.saturating_duration_since(Instant::now()));
-        }
+        let rate = median((0..plan.rounds).map(|round| turn(round).rate));
+        line(what, "jobs/s", rate, None, &aim, rate);
     }
-}
-
-/// Takes and acknowledges jobs until none comes for a second.
-fn consume(flow: &Flow, mut client: Client) {
-    loop {
-        let reply = client.call(&["GETJOB", "TIMEOUT", "1000", "FROM", &flow.queue]);
-        if reply.is_null() {
-            return;
-        }
-        let now = Instant::now();
-        let job = reply.expect_array()[0].items().to_vec();
-        let number: usize = job[2].text().parse().expect("a number");
-        let sent = flow.sent.lock().expect("no panic")[number];
-        let took = now.duration_since(sent).as_secs_f64() * 1e6;
-        flow.latencies.lock().expect("no panic").push(took);
-        flow.taken.fetch_add(1, Ordering::Relaxed);
-        client.call(&["ACKJOB", job[1].text()]).expect_number(1);
-    }
+    let rounds = 0..plan.rounds * 3;
+    let first = median(rounds.map(|round| first_job(&servers[0], &servers[1], round)));
+    let what = "first job of a consumer that waited 1 s";
+    line(what, "ms", first, None, &Aim::AtMost(5.0), first);
+    pin_load(true);
 }
 
 /// Milliseconds until a consumer that has waited a second has the first job of its

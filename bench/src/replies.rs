@@ -40,6 +40,16 @@ pub fn job_ids(reply: &[u8]) -> Vec<Vec<u8>> {
     }
 }
 
+/// The id and the body of the one job in a reply of GETJOB.
+pub fn only_job(reply: &[u8]) -> (String, String) {
+    let reply = value(reply);
+    let [job] = reply.items() else {
+        panic!("not one job: {reply:?}");
+    };
+    let words = job.items();
+    (words[1].text().into(), words[2].text().into())
+}
+
 /// The ids of the entries in a reply of XREADGROUP.
 pub fn entry_ids(reply: &[u8]) -> Vec<Vec<u8>> {
     let Value::Array(streams) = value(reply) else {
@@ -87,6 +97,7 @@ mod tests {
     fn ids_are_found() {
         let jobs = b"*1\r\n*3\r\n$1\r\nq\r\n$2\r\nid\r\n$1\r\nb\r\n";
         assert_eq!(job_ids(jobs), [b"id"]);
+        assert_eq!(only_job(jobs), ("id".into(), "b".into()));
         let entries = b"*1\r\n*2\r\n$1\r\ns\r\n*1\r\n*2\r\n$3\r\n1-1\r\n*0\r\n";
         assert_eq!(entry_ids(entries), [b"1-1"]);
         assert!(job_ids(b"*-1\r\n").is_empty());
