@@ -465,33 +465,6 @@ impl Host {
         }
     }
 
-    /// Says once that frames from a host are refused, and why.
-    pub fn log_refused_frame(&mut self, ctx: &Ctx, from: &str, error: &str) {
-        const MAX_HOSTS: usize = 256;
-        if self
-            .refused_frames
-            .get(from)
-            .is_some_and(|last| last == error)
-        {
-            return;
-        }
-        if self.refused_frames.len() >= MAX_HOSTS {
-            self.refused_frames.clear();
-        }
-        self.refused_frames.insert(from.into(), error.into());
-        ctx.log(
-            Level::Notice,
-            &format!("frames from {from} are refused: {error}"),
-        );
-    }
-
-    /// A frame from a host was taken: the next refusal is news again.
-    pub fn frames_are_taken_from(&mut self, from: &str) {
-        if !self.refused_frames.is_empty() {
-            self.refused_frames.remove(from);
-        }
-    }
-
     /// Messages that were dropped because too many waited for a node, or its link
     /// ended before they were answered.
     pub fn dropped_messages(&self) -> u64 {

@@ -20,6 +20,7 @@ use crate::number_map::{number_map, NumberMap};
 use crate::persistence::load::LoadState;
 use crate::persistence::{identity, load};
 use crate::scans::RunningScan;
+use crate::senders::Senders;
 use crate::settings::ModuleSettings;
 use crate::warnings::Warning;
 use disque_core::clock::Now;
@@ -29,7 +30,7 @@ use disque_core::error::Error;
 use disque_core::memory::Pressure;
 use disque_core::node::{Identity, Node};
 use disque_core::nodes_file::NodesFile;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 /// The node of this process. Empty until the module is loaded.
 pub static HOST: MainCell<Host> = MainCell::empty();
@@ -78,8 +79,8 @@ pub struct Host {
     /// The links to other nodes; `None` while the server loads or stops, and on
     /// a replica.
     pub links: Option<Links>,
-    /// Hosts whose frames are refused, with the error that was logged.
-    pub refused_frames: BTreeMap<String, String>,
+    /// Who sends frames.
+    pub senders: Senders,
     /// Clients whose DISQUE MEET is under way.
     pub meetings: NumberMap<WaiterId, (Contact, Option<Blocked>)>,
     /// The changes of the table that the nodes file holds.
@@ -234,10 +235,11 @@ pub fn before_sleep(ctx: &Ctx) {
     // A poisoned node has nothing due.
     let _ = HOST.with(ctx.main(), |host| {
         load::without_data(host, ctx);
-        host.set_alarm(ctx.main());
+        // First, since others wait for it.
         if let Some(links) = &mut host.links {
             links.flush();
         }
+        host.set_alarm(ctx.main());
     });
 }
 
@@ -246,7 +248,7 @@ impl Host {
     pub fn new(node: Node, passive: bool) -> Host {
         Host {
             links: None,
-            refused_frames: BTreeMap::new(),
+            senders: Senders::default(),
             meetings: number_map(),
             saved: (*node.identity(), u64::MAX),
             node,

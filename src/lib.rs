@@ -18,6 +18,7 @@ mod info;
 mod number_map;
 mod persistence;
 mod scans;
+mod senders;
 mod settings;
 mod warnings;
 

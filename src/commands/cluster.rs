@@ -177,19 +177,18 @@ pub fn bus(call: &mut Call<'_>) {
     admin(call, |host, now, call| {
         let frame = call.args().from(1);
         host.bodies.note(frame.from(1));
-        let from = call.ctx().client_host();
-        let from = from.as_deref().unwrap_or("127.0.0.1");
+        let from = host.senders.host(call.ctx());
         match host
             .node
-            .handle_frame(now, parts_of(frame)?, from, &mut host.fx)
+            .handle_frame(now, parts_of(frame)?, &from, &mut host.fx)
         {
             Ok(answer) => {
-                host.frames_are_taken_from(from);
+                host.senders.taken(&from);
                 call.reply().bulk(answer);
             }
             Err(error) => {
                 let text = error.to_string();
-                host.log_refused_frame(call.ctx(), from, &text);
+                host.senders.log_refused(call.ctx(), &from, &text);
                 call.reply().error(&text);
             }
         }
