@@ -264,7 +264,8 @@ fn the_user_needs_the_right_to_the_queue() {
 
 #[test]
 fn a_batch_is_one_record() {
-    let server = Server::start(Options::new().persistence(Persistence::Aof));
+    // Else the server may put its writing off while the file is being synced.
+    let server = Server::start(Options::new().persistence(Persistence::AofAlways));
     let mut c = server.client();
     let records = || {
         let log = std::fs::read(append_log(&server)).unwrap();
