@@ -10,7 +10,7 @@ use super::{Standing, Talk};
 use crate::clock::{Now, NEVER};
 use crate::copies::{Duty, NO_COPIES};
 use crate::effects::{Effects, Gate};
-use crate::holders::{Pair, Pairs};
+use crate::holders::{Pair, PairList, Pairs};
 use crate::job::State;
 use crate::job_id::JobId;
 use crate::message::{Bump, Claim, Message};
@@ -121,13 +121,7 @@ impl Node {
             return;
         }
         let list = self.holder_list(key);
-        let message = Message::Queued {
-            id: self.jobs[key].id,
-            counter,
-            ms,
-            claim: self.claim(key),
-            holders: list.pairs(),
-        };
+        let message = self.queued_message(key, counter, ms, &list);
         self.tell_others(key, now, &message, Gate::Open, fx);
         let copies = &self.copies[self.jobs[key].copies];
         let away = |holder| self.standing(holder, now) == Standing::Unreachable;
@@ -193,9 +187,9 @@ impl Node {
         let order = self.believe(key, claim, talk)?;
         let of_own = |pair| self.holders.is_line_of(pair, self.own);
         let names_me = claim.responsible.as_ref().is_some_and(of_own);
-        if order == Ordering::Less && counter == Bump::Nack && before == Some(self.own) {
-            self.yield_to(key, talk);
-            return Ok(());
+        let was_here = before == Some(self.own) && !names_me;
+        if order == Ordering::Less && counter == Bump::Nack && was_here {
+            return self.yield_to(key, claim, talk);
         }
         if order == Ordering::Less {
             self.correct(key, talk);
@@ -228,27 +222,51 @@ impl Node {
     pub(in crate::node) fn correct(&mut self, key: u32, talk: &mut Talk<'_, '_>) {
         let left = self.time_left(key, talk.now);
         let list = self.holder_list(key);
-        talk.answer(&Message::Queued {
+        talk.answer(&self.queued_message(key, Bump::None, left, &list));
+    }
+
+    /// QUEUED, as this node says it.
+    fn queued_message<'a>(
+        &self,
+        key: u32,
+        counter: Bump,
+        ms: u64,
+        holders: &'a PairList,
+    ) -> Message<'a> {
+        Message::Queued {
             id: self.jobs[key].id,
-            counter: Bump::None,
-            ms: left,
+            counter,
+            ms,
             claim: self.claim(key),
-            holders: list.pairs(),
-        });
+            holders: holders.pairs(),
+        }
     }
 
     /// A consumer has given back elsewhere what was delivered here: the delivery is
-    /// over, and the other node has the job, with a turn above the one here.
-    fn yield_to(&mut self, key: u32, talk: &mut Talk<'_, '_>) {
+    /// over, and the other node, which claims the job, has it, with a turn above the
+    /// one here. It is not the speaker where that passed its word on.
+    fn yield_to(&mut self, key: u32, claim: &Claim, talk: &mut Talk<'_, '_>) -> Result<(), String> {
+        let named = claim.responsible.map(|pair| self.holders.number(pair));
+        let other = match named {
+            Some(holder) => holder.map_err(|error| error.to_string())?,
+            None => talk.from,
+        };
         let copies = &mut self.copies[self.jobs[key].copies];
-        copies.responsible = Some(talk.from);
+        copies.responsible = Some(other);
         copies.own_deadline = false;
         copies.asking = None;
         if Self::waits_for_requeue(self.jobs[key].state) {
             let later = self.retry_deadline(key, talk.now);
             self.move_job(key, State::Active, later);
         }
+        if other != talk.from {
+            let peer = self.reach(other, talk.now);
+            let (left, list) = (self.time_left(key, talk.now), self.holder_list(key));
+            let message = self.queued_message(key, Bump::None, left, &list);
+            talk.fx.send_to(peer, &message, Gate::Open);
+        }
         self.correct(key, talk);
+        Ok(())
     }
 
     /// A speaker that does not know who is responsible could not tell it either.

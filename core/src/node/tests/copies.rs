@@ -2,10 +2,11 @@
 
 use super::*;
 use crate::body::Carried;
+use crate::effects::BusAction;
 use crate::holders::{Pair, Pairs};
 use crate::memory::Pressure;
 use crate::message::{
-    encode_header, encode_message, read_answer, Claim, CopyImage, Header, Heartbeat, JobIds,
+    encode_header, encode_message, read_answer, Bump, Claim, CopyImage, Header, Heartbeat, JobIds,
     Listing, Message, Speaker,
 };
 use crate::node::load::Completeness;
@@ -202,6 +203,48 @@ fn a_node_that_stood_still_queues_what_nobody_told_of_a_moment_later() {
     // However late it is again.
     kit.pass(3_000);
     assert_eq!(kit.state(id), Some(State::Queued));
+}
+
+#[test]
+fn a_delivery_ends_for_the_node_at_which_the_job_was_given_back_not_for_who_passes_it_on() {
+    const THIRD: Pair = Pair {
+        id: [9; 20],
+        epoch: 9,
+    };
+    let id = unknown_id();
+    let mut kit = with_changed_job(id, StateImage::Active, |image| {
+        let copies = image.copies.as_mut().expect("there are copies");
+        copies.turn = 7;
+    });
+    greet(&mut kit);
+    greet_as(THIRD, &mut kit);
+    let third = kit.node.cluster().peer(&THIRD.id).expect("it is known").key;
+    kit.call(|node, now, fx| node.link_up(now, third, 1, fx));
+    // THIRD did not know that this node has the job; OTHER does.
+    let list = pairs(&[OTHER, THIRD]);
+    let answer = say(
+        &mut kit,
+        &Message::Queued {
+            id,
+            counter: Bump::Nack,
+            ms: 0,
+            claim: Claim {
+                turn: 2,
+                responsible: Some(THIRD),
+                attempt: 1,
+            },
+            holders: Pairs::new(&list, 2),
+        },
+    );
+    let (_, mut messages) = read_answer(&answer).expect("an answer");
+    let told = messages.next().expect("a message").expect("a good one");
+    let Message::Queued { claim, .. } = told else {
+        panic!("not who has the job: {told:?}");
+    };
+    assert_eq!((claim.turn, claim.responsible), (7, Some(THIRD)));
+    // So that it sets its turn above.
+    let is_told = |action: &BusAction| matches!(action, BusAction::Send { to, .. } if *to == third);
+    assert!(kit.fx.bus.iter().any(is_told), "{:?}", kit.fx.bus);
 }
 
 #[test]
