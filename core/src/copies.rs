@@ -23,6 +23,8 @@ pub enum Duty {
     Repair,
     /// To have another holder queue it, and to drop it here: no copy is kept.
     Entrust,
+    /// To drop it here, once the other possible holders know of each other.
+    Part,
     /// To have an acknowledgement confirmed by every possible holder.
     Collect,
     /// To see whether another node collects, and to do it if not.
@@ -40,6 +42,15 @@ pub struct Asking {
     pub due: u64,
     /// When it is queued even if some do not.
     pub limit: u64,
+}
+
+/// WILLDROP is under way: the node gives its copy up once all have answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parting {
+    /// Whom they all have to know.
+    pub holders: HolderSet,
+    /// Who has not said so.
+    pub unanswered: SmallVec<[Holder; 4]>,
 }
 
 /// The copies of one job.
@@ -61,6 +72,8 @@ pub struct Copies {
     pub handed: Option<Holder>,
     /// The question before queueing, if one is open.
     pub asking: Option<Box<Asking>>,
+    /// The question before parting, only while that is to be done.
+    pub parting: Option<Box<Parting>>,
     /// What is to be done at `act_at`.
     pub duty: Duty,
     /// How often it was done in vain.
@@ -75,6 +88,9 @@ pub struct Copies {
     pub short: bool,
     /// Whether holders were named to the others that the job did not name itself.
     pub grown: bool,
+    /// Possible holders came to be known, or may have before a restart, of whom not all
+    /// others need know.
+    pub named: bool,
     /// The job was sent again to one that may have got it before.
     pub resent: bool,
     /// A holder could not be told that this node has queued the job.
@@ -97,18 +113,34 @@ impl Copies {
             held: false,
             handed: None,
             asking: None,
+            parting: None,
             duty: Duty::None,
             tries: 0,
             own_deadline: false,
             asked: 0,
             short: false,
             grown: false,
+            named: false,
             resent: false,
             untold: false,
             heard_at: 0,
             act_at: NEVER,
             timer: TimerLinks::default(),
         }
+    }
+
+    /// Adds a possible holder that others do not know from the job itself; whether it
+    /// is new.
+    pub fn name(&mut self, holder: Holder) -> bool {
+        let new = self.holders.add(holder);
+        self.named |= new;
+        new
+    }
+
+    /// Adds possible holders of which another node has told; whether one of them is
+    /// new.
+    pub fn learn(&mut self, of: &HolderSet) -> bool {
+        of.iter().fold(false, |any, holder| self.name(holder) | any)
     }
 }
 
@@ -198,8 +230,12 @@ impl CopiesTable {
     /// Sets a duty and when to see to it.
     pub fn schedule(&mut self, key: u32, duty: Duty, at: u64) {
         self.timers.remove(&mut self.slab, key);
-        self[key].duty = duty;
-        self[key].act_at = at;
+        let copies = &mut self[key];
+        copies.duty = duty;
+        copies.act_at = at;
+        if duty != Duty::Part {
+            copies.parting = None;
+        }
         if at != NEVER {
             self.timers.insert(&mut self.slab, key);
         }

@@ -303,6 +303,11 @@ impl HolderSet {
         self.list[..self.confirmed_len()].contains(&holder)
     }
 
+    /// Whether all possible holders of another set are in this one.
+    pub fn includes(&self, other: &HolderSet) -> bool {
+        other.iter().all(|holder| self.contains(holder))
+    }
+
     /// Adds a possible holder; whether it is new.
     pub fn add(&mut self, holder: Holder) -> bool {
         let is_new = !self.contains(holder);

@@ -310,6 +310,14 @@ pub enum Message<'a> {
         /// Of which job.
         id: JobId,
     },
+    /// WILLDROP: the speaker gives its copy of a job up once the receiver knows who else
+    /// may have one. Answered with `Holders`, `SetAck` or `Unknown`.
+    WillDrop {
+        /// Of which job.
+        id: JobId,
+        /// The speaker's list.
+        holders: Pairs<'a>,
+    },
 }
 
 /// Ids of jobs end to end, as they are sent.
@@ -373,6 +381,7 @@ impl Message<'_> {
             | Message::GotAck { id, .. }
             | Message::KeepAck { id, .. }
             | Message::AckKept { id }
+            | Message::WillDrop { id, .. }
             | Message::DelJob { id } => Some(id),
             _ => None,
         }

@@ -8,7 +8,7 @@
 
 use super::replication::Talk;
 use super::Node;
-use crate::clock::Now;
+use crate::clock::{Now, NEVER};
 use crate::cluster::PeerKey;
 use crate::copies::Duty;
 use crate::effects::{Answer, Effects, Gate};
@@ -234,6 +234,10 @@ impl Node {
             return Step::Stuck;
         };
         if !self.leaves_to_others(key, now) {
+            if matches!(self.copies[copies_key].duty, Duty::Entrust | Duty::Part) {
+                // A copy was lost meanwhile.
+                self.copies.schedule(copies_key, Duty::None, NEVER);
+            }
             let asking = self.asking(key, now);
             if asking == Asking::No {
                 return Step::Stuck;
@@ -249,15 +253,26 @@ impl Node {
                 Step::Stuck
             };
         }
-        if self.copies[copies_key].responsible != Some(self.own) {
-            self.drop_copy(key, now, fx);
-            return Step::Gone;
+        if self.may_part(key, now) {
+            return self.leave_to_others(key, now, fx);
         }
         if self.copies[copies_key].duty != Duty::Entrust {
             self.copies[copies_key].tries = 0;
             self.entrust(key, now, fx);
         }
         Step::UnderWay
+    }
+
+    /// Others have all copies, and one of them sees to the job.
+    fn leave_to_others(&mut self, key: u32, now: Now, fx: &mut Effects) -> Step {
+        let parts = self.copies[self.jobs[key].copies].duty == Duty::Part;
+        if !parts && self.part(key, now, fx) {
+            Step::Gone
+        } else if self.waits_to_part(key, now) {
+            Step::Stuck
+        } else {
+            Step::UnderWay
+        }
     }
 
     /// It moves; one that was delivered nobody will ever get again.

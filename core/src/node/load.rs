@@ -223,6 +223,7 @@ impl Node {
         // tells of itself.
         copies.holders = self.holders.set(image.holders).unwrap_or_default();
         copies.holders.confirm(self.own);
+        copies.named = true;
         copies.turn = image.turn;
         copies.heard_at = now.mono_ms;
         copies.responsible = image
@@ -259,7 +260,9 @@ impl Node {
         copies.holders = self.holders.set(pairs).unwrap_or_default();
         copies.holders.confirm(self.own);
         let enough = copies.holders.confirmed_len() >= usize::from(self.jobs[key].options.sync);
-        if self.jobs[key].state == State::WaitRepl && enough {
+        // Where another node has taken it over, that one was to queue it.
+        let own = copies.responsible == Some(self.own);
+        if self.jobs[key].state == State::WaitRepl && own && enough {
             self.release(key, now);
         }
         Ok(())

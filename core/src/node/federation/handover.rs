@@ -56,7 +56,7 @@ impl Node {
         if moves {
             self.copies.schedule(copies_key, Duty::HandOver, answer_by);
         } else {
-            if copies.holders.add(holder) {
+            if copies.name(holder) {
                 self.record_holders(key, fx);
             }
             fx.records.push(&Record::Postponed {
@@ -226,9 +226,10 @@ impl Node {
         if self.copies[copies_key].responsible != Some(talk.from) {
             return Ok(());
         }
-        if self.keeps_none(key) || self.leaves_to_others(key, talk.now) {
-            self.drop_copy(key, talk.now, talk.fx);
-        } else if expected {
+        if self.may_part(key, talk.now) && self.part(key, talk.now, talk.fx) {
+            return Ok(());
+        }
+        if expected && !self.keeps_none(key) {
             self.copies[copies_key].handed = None;
             let later = self.retry_deadline(key, talk.now);
             self.move_job(key, State::Active, later);

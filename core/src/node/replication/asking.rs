@@ -188,7 +188,7 @@ impl Node {
         let asked_with = self.read_set(pairs)?;
         let attempt = self.jobs[key].attempt;
         let copies = &mut self.copies[copies_key];
-        copies.grown |= copies.holders.add_all(&asked_with);
+        copies.grown |= copies.learn(&asked_with);
         self.confirm(key, talk.from, talk.now, talk.fx);
         self.believe(key, claim, talk)?;
         let copies = &self.copies[copies_key];

@@ -49,6 +49,7 @@ impl Node {
         fx: &mut Effects,
     ) {
         let copies = &mut self.copies[self.jobs[key].copies];
+        copies.name(holder);
         if copies.holders.confirm(holder) {
             self.copy_confirmed(key, now, fx);
         }
@@ -87,6 +88,7 @@ impl Node {
             self.record_holders(key, talk.fx);
         }
         self.answered(key, talk.from, talk.now);
+        self.let_part(key, talk.from, talk.now);
         self.check_copies(key, talk.now, talk.fx);
     }
 

@@ -95,12 +95,12 @@ impl Node {
             self.check_copies(key, now, fx);
             return;
         }
-        let copies = &mut self.copies[copies_key];
-        if none && copies.responsible.is_some_and(|one| one != self.own) {
+        if none && self.may_part(key, now) {
             // It was taken over; the answer that said so is lost.
-            self.drop_copy(key, now, fx);
+            self.part(key, now, fx);
             return;
         }
+        let copies = &mut self.copies[copies_key];
         copies.tries = copies.tries.saturating_add(1);
         let wait = doubled(FIRST_WAIT_MS, copies.tries - 1, LONGEST_WAIT_MS);
         let handed_over = !none && copies.handed.is_some();
@@ -179,13 +179,5 @@ impl Node {
                 self.copies.schedule(copies_key, Duty::Entrust, soon);
             }
         }
-    }
-
-    /// Others have the job and see to it: it is dropped here, and they are told.
-    pub(in crate::node) fn drop_copy(&mut self, key: u32, now: Now, fx: &mut Effects) {
-        let own = self.own;
-        self.copies[self.jobs[key].copies].holders.remove(own);
-        self.tell_holders(key, now, fx);
-        self.remove_recorded(key, now, fx);
     }
 }

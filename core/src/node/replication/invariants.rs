@@ -49,7 +49,12 @@ impl Node {
             State::Acked => matches!(copies.duty, Duty::Collect | Duty::AwaitCollection),
             _ => matches!(
                 copies.duty,
-                Duty::None | Duty::Spread | Duty::Repair | Duty::Entrust | Duty::HandOver
+                Duty::None
+                    | Duty::Spread
+                    | Duty::Repair
+                    | Duty::Entrust
+                    | Duty::Part
+                    | Duty::HandOver
             ),
         };
         hold!(
@@ -57,6 +62,12 @@ impl Node {
             "{id}: {:?}, and {:?} is to be done",
             job.state,
             copies.duty
+        );
+        hold!(
+            copies.parting.is_some() == (copies.duty == Duty::Part),
+            "{id}: {:?} is to be done, with {:?}",
+            copies.duty,
+            copies.parting
         );
         hold!(
             (copies.duty == Duty::None) == (copies.deadline() == NEVER),

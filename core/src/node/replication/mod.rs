@@ -3,7 +3,8 @@
 //! - [`spread`]: which nodes get copies; [`copy`]: one of them; [`confirm`]: who surely
 //!   has one; [`producers`]: who waits for that; [`repair`]: what is done when some are
 //!   lost.
-//! - [`elsewhere`]: jobs of which this node keeps no copy.
+//! - [`elsewhere`]: jobs of which this node keeps no copy; [`parting`]: how it gives
+//!   one up.
 //! - [`turns`]: who queues a job again, so that one node does and no two;
 //!   [`asking`]: the question before.
 //! - [`collect`]: acknowledgements, until every possible holder knows them.
@@ -23,6 +24,7 @@ mod copy;
 mod elsewhere;
 mod have;
 mod invariants;
+mod parting;
 mod producers;
 mod repair;
 mod spread;
@@ -243,7 +245,7 @@ impl Node {
     pub(in crate::node) fn merge(&mut self, copies: u32, pairs: Pairs<'_>) -> Result<bool, String> {
         let set = self.read_set(pairs)?;
         let copies = &mut self.copies[copies];
-        let grown = copies.holders.add_all(&set);
+        let grown = copies.learn(&set);
         copies.grown |= grown;
         Ok(grown)
     }
@@ -331,6 +333,7 @@ impl Node {
             Message::WillQueue { id, claim, holders } => {
                 self.take_will_queue(&id, &claim, holders, talk)
             }
+            Message::WillDrop { id, holders } => self.take_will_drop(&id, holders, talk),
             Message::GoAhead { id, turn } => {
                 self.take_go_ahead(&id, turn, talk);
                 Ok(())

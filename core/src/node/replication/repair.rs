@@ -154,8 +154,8 @@ impl Node {
         let keeps = !self.keeps_none(key);
         let copies = &mut self.copies[copies_key];
         let before = copies.holders.clone();
-        copies.holders.add_all(&set);
-        for holder in set.confirmed() {
+        copies.learn(&set);
+        for holder in set.confirmed().filter(|one| keeps || *one != own) {
             copies.holders.confirm(holder);
         }
         if !set.contains(talk.from) {
@@ -174,6 +174,7 @@ impl Node {
         } else {
             self.check_copies(key, talk.now, talk.fx);
         }
+        self.note_acquainted(key, talk.from, &set, talk.now);
         Ok(())
     }
 }

@@ -263,7 +263,7 @@ impl Node {
         }
         let copies = &mut self.copies[self.jobs[key].copies];
         for holder in added {
-            copies.grown |= copies.holders.add(*holder);
+            copies.grown |= copies.name(*holder);
         }
         self.record_holders(key, fx);
         Gate::Written

@@ -70,7 +70,8 @@ impl Node {
             }
             return Ok(order);
         }
-        let answered = copies.adder.is_none() && copies.duty == Duty::Entrust;
+        let entrusts = matches!(copies.duty, Duty::Entrust | Duty::Part);
+        let answered = copies.adder.is_none() && entrusts;
         if self.jobs[key].state == State::WaitRepl && !answered {
             // It is not this node's to give away before its producer was answered.
             return Ok(order);
@@ -361,7 +362,7 @@ impl Node {
         let copies_key = self.copies_of(key)?;
         let set = self.read_set(pairs)?;
         let copies = &mut self.copies[copies_key];
-        copies.holders.add_all(&set);
+        copies.learn(&set);
         if !set.contains(talk.from) {
             copies.holders.remove(talk.from);
         }

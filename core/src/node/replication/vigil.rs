@@ -177,6 +177,7 @@ impl Node {
             Duty::Spread => self.spread_again(key, now, fx),
             Duty::Repair => self.repair(key, now, fx),
             Duty::Entrust => self.entrust(key, now, fx),
+            Duty::Part => self.go_on_parting(key, now, fx),
             Duty::Collect | Duty::AwaitCollection => self.collect(key, now, fx),
             Duty::HandOver => self.give_up_handed(key, now, fx),
         }

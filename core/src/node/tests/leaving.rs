@@ -158,3 +158,90 @@ fn what_a_copy_took_once_is_not_waited_for_ever_after() {
     });
     assert!(left < 100, "{left} ms");
 }
+
+/// Three nodes, a job of the first with a copy at another one, and the first leaves
+/// while that one is cut off: so the third has got a copy. Who that leaves.
+fn leaving_behind_a_cut() -> (Net, JobId, [usize; 2]) {
+    let mut net = Net::new(3);
+    let add = AddJob {
+        replicate: Some(2),
+        ..job()
+    };
+    let id = net.add(0, &add);
+    let holds = |at: &usize| net.servers[*at].kit.state(id).is_some();
+    let (far, near) = if holds(&1) { (1, 2) } else { (2, 1) };
+    net.servers[far].is_cut_off = true;
+    net.pass(2_000);
+    leave(&mut net, 0);
+    net.pass(20_000);
+    assert!(net.servers[near].kit.state(id).is_some());
+    (net, id, [far, near])
+}
+
+#[test]
+fn a_copy_is_given_up_when_the_other_holders_know_of_each_other() {
+    let (mut net, id, [far, near]) = leaving_behind_a_cut();
+    assert_eq!((jobs(&net, 0), no_target(&net, 0)), (1, 1));
+    net.servers[far].is_cut_off = false;
+    net.pass(3_000);
+    assert_eq!((jobs(&net, 0), no_target(&net, 0)), (0, 0));
+    net.on(far, |node, now, fx| node.ack_jobs(now, &[id], fx));
+    net.pass(1_000);
+    assert_eq!((jobs(&net, far), jobs(&net, near)), (0, 0));
+}
+
+#[test]
+fn a_holder_that_was_forgotten_is_not_waited_for() {
+    let (mut net, _, [far, _]) = leaving_behind_a_cut();
+    let id = net.servers[far].kit.node.identity().hex();
+    net.on(0, |node, now, fx| node.forget_node(now, id.as_bytes(), fx))
+        .expect("it is in the table");
+    net.pass(3_000);
+    assert_eq!(jobs(&net, 0), 0);
+}
+
+#[test]
+fn holders_that_know_of_each_other_from_the_job_are_not_asked() {
+    let mut net = Net::new(3);
+    let add = AddJob {
+        replicate: Some(3),
+        ..job()
+    };
+    net.add(0, &add);
+    net.servers[1].is_cut_off = true;
+    net.pass(2_000);
+    leave(&mut net, 0);
+    net.pass(2_000);
+    assert_eq!((jobs(&net, 0), jobs(&net, 2)), (0, 1));
+}
+
+#[test]
+fn a_node_without_room_keeps_a_job_until_its_holders_know_of_each_other() {
+    let mut net = Net::new(4);
+    press(&mut net, 0, Pressure::High);
+    press(&mut net, 1, Pressure::Full);
+    let add = AddJob {
+        replicate: Some(2),
+        sync: Some(Sync::Copies(1)),
+        ..job()
+    };
+    let ids: Vec<JobId> = (0..20)
+        .map(|_| {
+            let added = net.on(0, |node, now, fx| node.add_job(now, &add, true, fx));
+            match added.expect("the job is accepted") {
+                Added::Done(ids) | Added::Waits { ids, .. } => ids[0],
+            }
+        })
+        .collect();
+    // Whom the first node names in place of the full one, the third does not hear.
+    net.pass(10);
+    net.servers[2].is_cut_off = true;
+    net.pass(10_000);
+    assert!(jobs(&net, 0) > 0);
+    net.servers[2].is_cut_off = false;
+    net.pass(3_000);
+    assert_eq!(jobs(&net, 0), 0);
+    net.on(2, |node, now, fx| node.ack_jobs(now, &ids, fx));
+    net.pass(5_000);
+    assert_eq!([1, 2, 3].map(|at| jobs(&net, at)), [0, 0, 0]);
+}
