@@ -367,11 +367,8 @@ impl World {
         if dies || self.random.chance(10) {
             self.note_unanswered(node, call, op, id);
         } else {
-            let phase = if count.is_ok() {
-                Phase::Ok
-            } else {
-                Phase::Fail
-            };
+            let alone = self.call(node, |node, _, _| node.cluster().is_alone());
+            let phase = phase_of_deed(&count, alone);
             let mut line = self.line(node, call, phase, op).job(id.to_string());
             line.err = count.as_ref().err().map(Error::to_string);
             line.n = count.ok().map(|count| count as u64);
@@ -434,11 +431,28 @@ impl World {
     }
 }
 
+/// What became of a command on a job. One that counted nothing at a node that knows no
+/// other has left nothing: whoever holds the job, it is not told.
+fn phase_of_deed(count: &Result<usize, Error>, alone: bool) -> Phase {
+    match count {
+        Err(_) => Phase::Fail,
+        Ok(0) if alone => Phase::Fail,
+        Ok(_) => Phase::Ok,
+    }
+}
+
 fn deed_of(queue: usize) -> Deed {
     match queue {
         FAST => Deed::FastAck,
         _ => Deed::Ack,
     }
+}
+
+#[test]
+fn only_a_node_that_knows_others_takes_an_ack_of_what_it_does_not_have() {
+    let ended = [(Ok(0), true), (Ok(0), false), (Ok(1), true)];
+    let phases = ended.map(|(count, alone)| phase_of_deed(&count, alone));
+    assert_eq!(phases, [Phase::Fail, Phase::Ok, Phase::Ok]);
 }
 
 fn text(bytes: &[u8]) -> String {

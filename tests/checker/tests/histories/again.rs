@@ -2,7 +2,7 @@
 
 use crate::story::{Story, RETRY};
 use crate::LATER;
-use disque_checker::{Cause, Class, Lost, Op};
+use disque_checker::{Cause, Class, Lost, Op, Phase};
 
 #[test]
 fn a_job_settled_in_time_comes_once() {
@@ -26,6 +26,16 @@ fn a_job_comes_again_when_retry_is_over_and_not_before() {
             false => drop(story.broken(Class::Duplicated)),
         }
     }
+}
+
+#[test]
+fn an_ack_that_was_not_taken_settles_nothing() {
+    let mut story = Story::new();
+    let job = story.at(0).add("a");
+    story.at(10).deliver("a", &job);
+    story.at(20).command(Op::Ack, Phase::Fail, "b", &job);
+    story.at(RETRY + 20).deliver("a", &job);
+    assert_eq!(story.sound().summary.again[&Cause::Retry], 1);
 }
 
 #[test]
