@@ -6,9 +6,10 @@ use crate::collections::{Timed, TimerLinks};
 use crate::copies::NO_COPIES;
 use crate::job_id::JobId;
 use crate::span::Span;
+use bincode::{BorrowDecode, Encode};
 
-/// Where a job stands on this node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Where a job stands on this node. Records carry it: append at the end, never reorder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, BorrowDecode)]
 pub enum State {
     /// Waits for the end of its DELAY. Clients see it as active.
     Delayed,
@@ -37,8 +38,9 @@ impl State {
     }
 }
 
-/// The options of a job that ADDJOB sets and nothing changes afterwards.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The options of a job that ADDJOB sets and nothing changes afterwards. Records and
+/// messages carry them: the order of the fields is the format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, BorrowDecode)]
 pub struct Options {
     /// Copies asked for, 1 to 65535.
     pub replicate: u16,

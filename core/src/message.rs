@@ -12,6 +12,7 @@
 
 use crate::body::{Carried, NextBody, Packet};
 use crate::holders::{Pair, Pairs};
+use crate::job::Options;
 use crate::job_id::JobId;
 use crate::node::Identity;
 use crate::record::Appender;
@@ -383,7 +384,15 @@ impl Message<'_> {
             | Message::AckKept { id }
             | Message::WillDrop { id, .. }
             | Message::DelJob { id } => Some(id),
-            _ => None,
+            Message::Heartbeat(_)
+            | Message::Known(_)
+            | Message::Forgotten { .. }
+            | Message::Pause { .. }
+            | Message::Address { .. }
+            | Message::Stopped { .. }
+            | Message::Have { .. }
+            | Message::Lacking { .. }
+            | Message::NeedJobs { .. } => None,
         }
     }
 }
@@ -428,16 +437,8 @@ pub struct CopyImage<'a> {
     pub ttl_left_ms: u64,
     /// Until it is queued first.
     pub delay_left_ms: u64,
-    /// See [`crate::job::Options`]; spans in the bits of [`crate::span::Span`].
-    pub replicate: u16,
-    /// Copies that the producer waits for.
-    pub sync: u16,
-    /// TTL.
-    pub ttl: u32,
-    /// DELAY.
-    pub delay: u32,
-    /// RETRY.
-    pub retry: u32,
+    /// What its producer asked for.
+    pub options: Options,
     /// Negative acknowledgements.
     pub nacks: u16,
     /// Times it was queued again.

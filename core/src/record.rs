@@ -13,8 +13,10 @@
 
 use crate::body::{Bodies, Carried, LargeBody, NextBody, Packet, Parts};
 use crate::holders::{Pair, Pairs};
+use crate::job::{Options, State};
 use crate::job_id::JobId;
 use crate::message::Listing;
+use crate::node::Identity;
 use bincode::config::{self, Configuration, Limit};
 use bincode::enc::write::Writer;
 use bincode::error::EncodeError;
@@ -42,7 +44,7 @@ fn format() -> Configuration<config::LittleEndian, config::Varint, Limit<MAX_REC
 #[bincode(decode_context = "NextBody<'a>")]
 pub enum Record<'a> {
     /// Who this node is. First in every snapshot.
-    Node(NodeImage),
+    Node(Identity),
     /// A job as it stands, new or in a snapshot.
     Job(JobImage<'a>),
     /// A job was given to a consumer.
@@ -151,17 +153,6 @@ pub struct CopiesImage<'a> {
     pub responsible: Option<Pair>,
 }
 
-/// The identity of a node, as written down.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, BorrowDecode)]
-pub struct NodeImage {
-    /// The 160 bits of its id.
-    pub id: [u8; 20],
-    /// The data epoch: which line of data this is.
-    pub epoch: u64,
-    /// How often this id moved to a promoted replica.
-    pub term: u64,
-}
-
 /// A whole job, as written down.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, BorrowDecode)]
 #[bincode(decode_context = "NextBody<'a>")]
@@ -178,18 +169,10 @@ pub struct JobImage<'a> {
     pub expire_at: u64,
     /// When it will be queued; 0 for never, or because it is.
     pub requeue_at: u64,
-    /// See [`crate::job::Options`]; spans in the bits of [`crate::span::Span`].
-    pub replicate: u16,
-    /// Copies that were waited for.
-    pub sync: u16,
-    /// TTL.
-    pub ttl: u32,
-    /// DELAY.
-    pub delay: u32,
-    /// RETRY.
-    pub retry: u32,
+    /// What its producer asked for.
+    pub options: Options,
     /// Where it stands.
-    pub state: StateImage,
+    pub state: State,
     /// Deliveries so far.
     pub attempt: u32,
     /// Negative acknowledgements.
@@ -200,21 +183,6 @@ pub struct JobImage<'a> {
     pub withheld: bool,
     /// What is known of other copies, if there can be any.
     pub copies: Option<CopiesImage<'a>>,
-}
-
-/// The state of a job, as written down.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, BorrowDecode)]
-pub enum StateImage {
-    /// See [`crate::job::State`].
-    Delayed,
-    /// See [`crate::job::State`].
-    Active,
-    /// See [`crate::job::State`].
-    Queued,
-    /// See [`crate::job::State`].
-    WaitRepl,
-    /// See [`crate::job::State`].
-    Acked,
 }
 
 impl<'a> Record<'a> {

@@ -9,12 +9,11 @@ use crate::collections::Full;
 use crate::copies::{Copies, Duty, NO_COPIES};
 use crate::effects::Effects;
 use crate::holders::{Pair, Pairs};
-use crate::job::{Job, Options, State};
+use crate::job::{Job, State};
 use crate::job_id::JobId;
 use crate::mutants::Mutant;
 use crate::queue::Pause;
-use crate::record::{CopiesImage, JobImage, Malformed, Record, Records, StateImage};
-use crate::span::Span;
+use crate::record::{CopiesImage, JobImage, Malformed, Record, Records};
 use rand::RngCore;
 use std::fmt;
 
@@ -75,12 +74,7 @@ impl Node {
     /// than the first records that follow it.
     fn apply_record(&mut self, now: Now, record: Record<'_>) -> Result<(), Unfit> {
         match record {
-            Record::Node(image) => {
-                let identity = Identity {
-                    id: image.id,
-                    epoch: image.epoch,
-                    term: image.term,
-                };
+            Record::Node(identity) => {
                 let pair = Pair::from(&identity);
                 if !self.copies.is_empty() && self.holders.is_other(pair, self.own) {
                     return Err(Unfit::OthersName);
@@ -173,30 +167,17 @@ impl Node {
         if let Some(key) = self.jobs.find(&image.id) {
             self.remove_job(key, now);
         }
-        let options = Options {
-            replicate: image.replicate,
-            sync: image.sync,
-            ttl: Span::from_bits(image.ttl),
-            delay: Span::from_bits(image.delay),
-            retry: Span::from_bits(image.retry),
-        };
         let queue = self.queues.find_or_create(image.queue, now)?;
         let mut job = Job::new(
             image.id,
             queue,
             image.ctime,
-            options,
+            image.options,
             Body::from(&image.body),
         );
         job.expire_at = now.from_wall(image.expire_at);
         job.requeue_at = now.from_wall(image.requeue_at);
-        job.state = match image.state {
-            StateImage::Delayed => State::Delayed,
-            StateImage::Active => State::Active,
-            StateImage::Queued => State::Queued,
-            StateImage::WaitRepl => State::WaitRepl,
-            StateImage::Acked => State::Acked,
-        };
+        job.state = image.state;
         job.attempt = image.attempt;
         job.nacks = image.nacks;
         job.additional_deliveries = image.additional_deliveries;
@@ -294,7 +275,7 @@ impl Node {
             term,
             ..self.identity
         });
-        fx.records.push(&Record::Node(self.identity.image()));
+        fx.records.push(&Record::Node(self.identity));
     }
 
     /// The term that this node had before the start, by the nodes file.
@@ -308,7 +289,7 @@ impl Node {
     /// primary. What that did last may be missing here.
     pub fn promote(&mut self, now: Now, fx: &mut Effects) {
         self.set_identity(self.identity.promoted());
-        fx.records.push(&Record::Node(self.identity.image()));
+        fx.records.push(&Record::Node(self.identity));
         self.finish_load(now, Completeness::MayLackDeliveries, fx);
     }
 

@@ -73,7 +73,7 @@ impl Node {
         self.set_identity(Identity { id, epoch, term: 0 });
         self.leaving = false;
         fx.records.push(&Record::Reset);
-        fx.records.push(&Record::Node(self.identity.image()));
+        fx.records.push(&Record::Node(self.identity));
     }
 
     /// The cluster has forgotten this node: clients that wait are sent away. It is

@@ -52,10 +52,11 @@ use crate::job_id::{hex_text, hex_to, IdGenerator, JobId};
 use crate::memory::Pressure;
 use crate::nodes_file::NodesFile;
 use crate::queue::Queue;
-use crate::record::{NodeImage, Record};
+use crate::record::Record;
 use crate::settings::Settings;
 use crate::succession::Successor;
 use crate::tables::{JobTable, QueueTable, WaiterTable};
+use bincode::{BorrowDecode, Encode};
 use federation::Federation;
 use leaving::Drain;
 use rand::{RngCore, SeedableRng};
@@ -70,8 +71,9 @@ pub fn hex(id: &[u8; 20]) -> String {
     hex_text(id)
 }
 
-/// Who a node is. Lives as long as its data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Who a node is. Lives as long as its data, and stands in them: the order of the fields
+/// is the format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, BorrowDecode)]
 pub struct Identity {
     /// 160 random bits, the node's name.
     pub id: [u8; 20],
@@ -92,14 +94,6 @@ impl Identity {
         let mut id = [0; 20];
         (text.len() == 40).then_some(())?;
         hex_to(text, &mut id).map(|()| id)
-    }
-
-    fn image(&self) -> NodeImage {
-        NodeImage {
-            id: self.id,
-            epoch: self.epoch,
-            term: self.term,
-        }
     }
 }
 

@@ -5,7 +5,7 @@ use crate::body::Carried;
 use crate::clock::Now;
 use crate::holders::PairList;
 use crate::job::State;
-use crate::record::{JobImage, Record, RecordBatch, StateImage};
+use crate::record::{JobImage, Record, RecordBatch};
 
 /// Batches are cut at about this size.
 const BATCH_BYTES: usize = 64 << 10;
@@ -23,7 +23,7 @@ impl Node {
             batch: RecordBatch::default(),
             write,
         };
-        out.push(&Record::Node(self.identity.image()))?;
+        out.push(&Record::Node(self.identity))?;
         for peer in self.cluster.peers() {
             out.push(&Record::Known(peer.listing()))?;
         }
@@ -84,18 +84,8 @@ impl Node {
             ctime: job.ctime,
             expire_at: now.to_wall(job.expire_at),
             requeue_at: now.to_wall(job.requeue_at),
-            replicate: job.options.replicate,
-            sync: job.options.sync,
-            ttl: job.options.ttl.to_bits(),
-            delay: job.options.delay.to_bits(),
-            retry: job.options.retry.to_bits(),
-            state: match job.state {
-                State::Delayed => StateImage::Delayed,
-                State::Active => StateImage::Active,
-                State::Queued => StateImage::Queued,
-                State::WaitRepl => StateImage::WaitRepl,
-                State::Acked => StateImage::Acked,
-            },
+            options: job.options,
+            state: job.state,
             attempt: job.attempt,
             nacks: job.nacks,
             additional_deliveries: job.additional_deliveries,

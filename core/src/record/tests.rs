@@ -5,7 +5,7 @@ use crate::clock::Now;
 use crate::effects::Effects;
 use crate::job_id::IdGenerator;
 use crate::node::load::Completeness;
-use crate::node::{Identity, Node};
+use crate::node::Node;
 use crate::settings::Settings;
 use crate::span::Span;
 use proptest::collection::vec;
@@ -67,7 +67,7 @@ fn record<'a>(shape: &Shape, bytes: &'a Bytes) -> Record<'a> {
     let queue = bytes.queue.as_slice();
     let holders = Pairs::new(&bytes.body, shape.small[0] % 4);
     match shape.kind {
-        0 => Record::Node(NodeImage {
+        0 => Record::Node(Identity {
             id: [shape.flag.into(); 20],
             epoch: shape.numbers[0],
             term: shape.numbers[1],
@@ -79,17 +79,19 @@ fn record<'a>(shape: &Shape, bytes: &'a Bytes) -> Record<'a> {
             ctime: shape.numbers[0],
             expire_at: shape.numbers[1],
             requeue_at: shape.numbers[2],
-            replicate: shape.small[0],
-            sync: shape.small[1],
-            ttl: shape.spans[0],
-            delay: shape.spans[1],
-            retry: shape.spans[2],
+            options: Options {
+                replicate: shape.small[0],
+                sync: shape.small[1],
+                ttl: Span::from_ms(shape.spans[0].into()),
+                delay: Span::from_ms(shape.spans[1].into()),
+                retry: Span::from_secs(shape.spans[2].into()),
+            },
             state: match shape.state {
-                0 => StateImage::Delayed,
-                1 => StateImage::Active,
-                2 => StateImage::Queued,
-                3 => StateImage::WaitRepl,
-                _ => StateImage::Acked,
+                0 => State::Delayed,
+                1 => State::Active,
+                2 => State::Queued,
+                3 => State::WaitRepl,
+                _ => State::Acked,
             },
             attempt: shape.spans[0] ^ shape.spans[1],
             nacks: shape.small[2],
@@ -174,7 +176,7 @@ fn read<'a>(batch: impl Into<Parts<'a>>) -> Result<Vec<Record<'a>>, Malformed> {
 /// One record of each kind, with numbers of every encoded length.
 fn one_of_each() -> Vec<Record<'static>> {
     vec![
-        Record::Node(NodeImage {
+        Record::Node(Identity {
             id: *b"a node of twenty b..",
             epoch: 0x0123_4567_89ab_cdef,
             term: 3,
@@ -186,12 +188,14 @@ fn one_of_each() -> Vec<Record<'static>> {
             ctime: 1_700_000_000_000_000_001,
             expire_at: 1_700_086_400_000,
             requeue_at: 0,
-            replicate: 1,
-            sync: 300,
-            ttl: 86_400_000,
-            delay: 0,
-            retry: Span::from_secs(3_000_000).to_bits(),
-            state: StateImage::Queued,
+            options: Options {
+                replicate: 1,
+                sync: 300,
+                ttl: Span::from_ms(86_400_000),
+                delay: Span::ZERO,
+                retry: Span::from_secs(3_000_000),
+            },
+            state: State::Queued,
             attempt: 70_000,
             nacks: 65_535,
             additional_deliveries: 250,
@@ -212,12 +216,14 @@ fn one_of_each() -> Vec<Record<'static>> {
             ctime: 0,
             expire_at: u64::MAX,
             requeue_at: 251,
-            replicate: 65_535,
-            sync: 0,
-            ttl: 1,
-            delay: u32::MAX,
-            retry: 0,
-            state: StateImage::Delayed,
+            options: Options {
+                replicate: 65_535,
+                sync: 0,
+                ttl: Span::from_ms(1),
+                delay: Span::from_secs(Span::MAX_SECONDS),
+                retry: Span::ZERO,
+            },
+            state: State::Delayed,
             attempt: 0,
             nacks: 0,
             additional_deliveries: 0,

@@ -11,7 +11,6 @@ use crate::memory::Pressure;
 use crate::message::{CopyImage, Message};
 use crate::node::Node;
 use crate::record::Record;
-use crate::span::Span;
 use smallvec::SmallVec;
 
 /// Why a job of another node is not taken.
@@ -41,11 +40,7 @@ impl Node {
             } else {
                 0
             },
-            replicate: job.options.replicate,
-            sync: job.options.sync,
-            ttl: job.options.ttl.to_bits(),
-            delay: job.options.delay.to_bits(),
-            retry: job.options.retry.to_bits(),
+            options: job.options,
             nacks: job.nacks,
             additional_deliveries: job.additional_deliveries,
             claim: self.claim(key),
@@ -106,13 +101,7 @@ impl Node {
         talk: &mut Talk<'_, '_>,
     ) -> Result<(), String> {
         let now = talk.now;
-        let options = Options {
-            replicate: copy.replicate,
-            sync: copy.sync,
-            ttl: Span::from_bits(copy.ttl),
-            delay: Span::from_bits(copy.delay),
-            retry: Span::from_bits(copy.retry),
-        };
+        let options = copy.options;
         let body = copy.body.as_ref().ok_or("a job without its body")?;
         let number = body.number();
         let holders = self.read_set(copy.holders)?;
@@ -156,8 +145,11 @@ impl Node {
     ) -> Result<(), String> {
         let mut copies = Copies::new(key, self.own);
         copies.holders.add_all(holders);
-        let first = copy.claim.turn <= 1 && holders.len() == usize::from(copy.replicate);
-        let sure = if copy.sync == copy.replicate && first {
+        let Options {
+            replicate, sync, ..
+        } = copy.options;
+        let first = copy.claim.turn <= 1 && holders.len() == usize::from(replicate);
+        let sure = if sync == replicate && first {
             // The producer is answered only when all of these hold it.
             holders.iter().collect::<SmallVec<[Holder; 8]>>()
         } else {

@@ -4,13 +4,14 @@ use super::*;
 use crate::body::Carried;
 use crate::effects::BusAction;
 use crate::holders::{Pair, Pairs};
+use crate::job::Options;
 use crate::memory::Pressure;
 use crate::message::{
     encode_header, encode_message, read_answer, Bump, Claim, CopyImage, Header, Heartbeat, JobIds,
     Listing, Message, Speaker,
 };
 use crate::node::load::Completeness;
-use crate::record::{CopiesImage, JobImage, Record, RecordBatch, StateImage};
+use crate::record::{CopiesImage, JobImage, Record, RecordBatch};
 
 const OTHER: Pair = Pair {
     id: [7; 20],
@@ -22,13 +23,33 @@ fn pairs(pairs: &[Pair]) -> Vec<u8> {
     pairs.iter().flat_map(bytes).collect()
 }
 
+/// What the producer of a job with two copies asked for.
+fn retried() -> Options {
+    Options {
+        replicate: 2,
+        sync: 2,
+        ttl: Span::from_secs(86_400),
+        delay: Span::ZERO,
+        retry: Span::from_secs(1),
+    }
+}
+
+fn at_most_once() -> Options {
+    Options {
+        replicate: 1,
+        sync: 1,
+        retry: Span::ZERO,
+        ..retried()
+    }
+}
+
 /// A node that has a job, or its acknowledgement, of which `OTHER` has a copy too.
-fn with_job(id: JobId, state: StateImage) -> Kit {
+fn with_job(id: JobId, state: State) -> Kit {
     with_changed_job(id, state, |_| ())
 }
 
 /// The same with a job that differs.
-fn with_changed_job(id: JobId, state: StateImage, change: impl FnOnce(&mut JobImage<'_>)) -> Kit {
+fn with_changed_job(id: JobId, state: State, change: impl FnOnce(&mut JobImage<'_>)) -> Kit {
     let mut kit = Kit::new();
     let own = Pair::from(kit.node.identity());
     let list = pairs(&[own, OTHER]);
@@ -40,11 +61,7 @@ fn with_changed_job(id: JobId, state: StateImage, change: impl FnOnce(&mut JobIm
         ctime: 1,
         expire_at: START.wall_ms + 86_400_000,
         requeue_at: 0,
-        replicate: 2,
-        sync: 2,
-        ttl: 86_400_000,
-        delay: 0,
-        retry: 1_000,
+        options: retried(),
         state,
         attempt: 1,
         nacks: 0,
@@ -95,7 +112,7 @@ fn confirmed(kit: &Kit, id: JobId) -> Vec<String> {
 #[test]
 fn one_that_asks_about_its_copy_has_not_confirmed_the_acknowledgement() {
     let id = unknown_id();
-    let mut kit = with_job(id, StateImage::Acked);
+    let mut kit = with_job(id, State::Acked);
     let (ids, none) = (JobIds::encode(&[id]), JobIds::encode(&[]));
     let answer = say(
         &mut kit,
@@ -117,8 +134,8 @@ fn one_that_asks_about_its_copy_has_not_confirmed_the_acknowledgement() {
 fn an_acknowledged_job_stays_so_after_a_crash() {
     let id = unknown_id();
     // At most once, and acknowledged before it was delivered.
-    let mut kit = with_changed_job(id, StateImage::Acked, |image| {
-        image.retry = 0;
+    let mut kit = with_changed_job(id, State::Acked, |image| {
+        image.options = at_most_once();
         image.attempt = 0;
     });
     kit.call(|node, now, fx| node.finish_load(now, Completeness::MayLackDeliveries, fx));
@@ -144,7 +161,7 @@ fn greet_as(speaker: Pair, kit: &mut Kit) {
 #[test]
 fn a_node_that_lost_its_data_and_was_forgotten_is_waited_for_with_neither() {
     let id = unknown_id();
-    let mut kit = with_job(id, StateImage::Acked);
+    let mut kit = with_job(id, State::Acked);
     let newer = Pair {
         epoch: OTHER.epoch + 1,
         ..OTHER
@@ -162,7 +179,7 @@ fn a_node_that_lost_its_data_and_was_forgotten_is_waited_for_with_neither() {
 /// A node that has delivered a job, and has come to the end of its RETRY standing
 /// still.
 fn after_standing_still(id: JobId) -> Kit {
-    let mut kit = with_job(id, StateImage::Active);
+    let mut kit = with_job(id, State::Active);
     greet(&mut kit);
     kit.pass(kit.node.settings().node_timeout_ms);
     // It was loaded: OTHER is asked, and has nothing against it.
@@ -212,7 +229,7 @@ fn a_delivery_ends_for_the_node_at_which_the_job_was_given_back_not_for_who_pass
         epoch: 9,
     };
     let id = unknown_id();
-    let mut kit = with_changed_job(id, StateImage::Active, |image| {
+    let mut kit = with_changed_job(id, State::Active, |image| {
         let copies = image.copies.as_mut().expect("there are copies");
         copies.turn = 7;
     });
@@ -249,7 +266,7 @@ fn a_delivery_ends_for_the_node_at_which_the_job_was_given_back_not_for_who_pass
 
 #[test]
 fn when_memory_is_nearly_full_settled_jobs_are_forgotten_first() {
-    let mut kit = with_job(unknown_id(), StateImage::Active);
+    let mut kit = with_job(unknown_id(), State::Active);
     say(&mut kit, &Message::Unknown { id: unknown_id() });
     for _ in 0..3 {
         let id = kit.add(&job());
@@ -264,7 +281,7 @@ fn when_memory_is_nearly_full_settled_jobs_are_forgotten_first() {
 #[test]
 fn an_acknowledgement_that_nobody_knows_goes_sooner_when_memory_is_nearly_full() {
     for (pressure, left) in [(Pressure::None, 1), (Pressure::Critical, 0)] {
-        let mut kit = with_job(unknown_id(), StateImage::Active);
+        let mut kit = with_job(unknown_id(), State::Active);
         greet(&mut kit);
         let key = kit.node.cluster().peer(&OTHER.id).expect("a peer").key;
         kit.call(|node, now, fx| node.link_up(now, key, 1, fx));
@@ -301,11 +318,7 @@ fn copy(id: JobId, list: &[u8], turn: u32) -> CopyImage<'_> {
         ctime: 1,
         ttl_left_ms: 86_400_000,
         delay_left_ms: 0,
-        replicate: 2,
-        sync: 2,
-        ttl: 86_400_000,
-        delay: 0,
-        retry: 1_000,
+        options: retried(),
         nacks: 0,
         additional_deliveries: 0,
         claim: Claim {
@@ -320,17 +333,15 @@ fn copy(id: JobId, list: &[u8], turn: u32) -> CopyImage<'_> {
 #[test]
 fn an_at_most_once_job_that_comes_back_after_a_restart_is_queued_here() {
     let id = unknown_id();
-    let mut kit = with_changed_job(id, StateImage::WaitRepl, |image| {
-        (image.retry, image.replicate, image.sync) = (0, 1, 1);
+    let mut kit = with_changed_job(id, State::WaitRepl, |image| {
+        image.options = at_most_once();
         (image.attempt, image.withheld) = (0, true);
         image.copies.as_mut().expect("they are known").responsible = None;
     });
     greet(&mut kit);
     let list = pairs(&[OTHER]);
     let copy = CopyImage {
-        retry: 0,
-        replicate: 1,
-        sync: 1,
+        options: at_most_once(),
         ..copy(id, &list, 0)
     };
     say(&mut kit, &Message::YourJob { serial: 1, copy });
@@ -341,7 +352,7 @@ fn an_at_most_once_job_that_comes_back_after_a_restart_is_queued_here() {
 #[test]
 fn a_job_is_not_taken_from_a_node_that_gives_what_is_not_its_own_any_more() {
     let id = unknown_id();
-    let mut kit = with_job(id, StateImage::Active);
+    let mut kit = with_job(id, State::Active);
     greet(&mut kit);
     let own = Pair::from(kit.node.identity());
     let list = pairs(&[own, OTHER]);

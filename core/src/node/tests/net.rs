@@ -150,7 +150,7 @@ impl Net {
         let mut first = RecordBatch::default();
         let identity = from.kit.node.identity();
         // What it was before it made its first record.
-        first.push(&Record::Node(Identity { ..*identity }.image()));
+        first.push(&Record::Node(*identity));
         let batches = from.written.iter();
         let count = count.unwrap_or(from.written.len());
         for batch in std::iter::once(first.packet()).chain(batches.take(count)) {
