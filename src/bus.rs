@@ -14,7 +14,7 @@ use disque_bus::{
 use disque_core::body::Packet;
 use disque_core::clock::Now;
 use disque_core::cluster::{Contact, PeerKey};
-use disque_core::effects::{BusAction, News, WaiterId};
+use disque_core::effects::{BusAction, Gate, News, WaiterId};
 use disque_core::error::Error;
 use disque_core::message::{encode_header, read_answer, Header, Speaker};
 use disque_core::node::Node;
@@ -161,15 +161,14 @@ impl Links {
                     self.dropped_before += self.dropped(key);
                     self.bus.remove_peer(bus_key(key));
                 }
-                BusAction::Send { to, message, gated } => {
-                    if gated {
+                BusAction::Send { to, message, gate } => match gate {
+                    Gate::Open => self.send(to, message),
+                    Gate::Written => {
                         self.gated.push((to, message));
                         // So that the round ends, and the next one begins, at once.
                         self.door.waker.wake();
-                    } else {
-                        self.send(to, message);
                     }
-                }
+                },
             }
         }
         if self.unflushed >= FLUSHED_AT {

@@ -69,15 +69,14 @@ pub enum BusAction {
         to: PeerKey,
         /// The encoded message.
         message: Packet,
-        /// Whether it rests on a record of this turn: it leaves only once that
-        /// is written.
-        gated: bool,
+        /// When it may leave.
+        gate: Gate,
     },
 }
 
 /// When a message may leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Gate {
+pub enum Gate {
     /// At once.
     Open,
     /// Once the records of this turn are written: it rests on them.
@@ -128,15 +127,7 @@ pub enum News {
 
 impl Effects {
     pub(crate) fn send(&mut self, to: PeerKey, message: &Message<'_>) {
-        self.send_encoded(to, pack_message(message));
-    }
-
-    fn send_encoded(&mut self, to: PeerKey, message: Packet) {
-        self.bus.push(BusAction::Send {
-            to,
-            message,
-            gated: false,
-        });
+        self.send_to([to], message, Gate::Open);
     }
 
     /// Sends one message to several nodes; it is encoded once, and its body shared if it
@@ -147,25 +138,17 @@ impl Effects {
         message: &Message<'_>,
         gate: Gate,
     ) {
-        let mut peers = peers.into_iter().peekable();
-        if peers.peek().is_none() {
+        let mut peers = peers.into_iter();
+        let Some(mut to) = peers.next() else {
             return;
-        }
+        };
         let message = pack_message(message);
-        for peer in peers {
-            match gate {
-                Gate::Open => self.send_encoded(peer, message.clone()),
-                Gate::Written => self.send_gated(peer, message.clone()),
-            }
+        for next in peers {
+            let message = message.clone();
+            self.bus.push(BusAction::Send { to, message, gate });
+            to = next;
         }
-    }
-
-    pub(crate) fn send_gated(&mut self, to: PeerKey, message: Packet) {
-        self.bus.push(BusAction::Send {
-            to,
-            message,
-            gated: true,
-        });
+        self.bus.push(BusAction::Send { to, message, gate });
     }
 
     /// Nothing to do, no room taken.

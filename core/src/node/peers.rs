@@ -31,6 +31,9 @@ const MAX_BEAT_MS: u64 = 1_000;
 /// The table is told in answers that are not longer than this yet.
 const TELL_BELOW: usize = 64 << 10;
 
+/// How a node hears from others that the cluster has forgotten it.
+const FORGOTTEN: &str = "FORGOTTEN the cluster has forgotten this node";
+
 /// Why a frame was not taken. `Display` gives the error reply, code first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FrameError {
@@ -63,9 +66,7 @@ impl fmt::Display for FrameError {
             FrameError::Malformed(error) => write!(f, "ERR malformed frame: {error}"),
             FrameError::Own => f.write_str("ERR this is the node itself"),
             FrameError::OtherNode { id } => write!(f, "ERR another node lives here: {id}"),
-            FrameError::Forgotten => f.write_str(
-                "FORGOTTEN the cluster has forgotten this node: DISQUE RESET makes it a new one",
-            ),
+            FrameError::Forgotten => write!(f, "{FORGOTTEN}: DISQUE RESET makes it a new one"),
             FrameError::OldConnection(old) => old.fmt(f),
             FrameError::Double(double) => double.fmt(f),
             FrameError::TooManyNodes => f.write_str("ERR the cluster has as many nodes as it can"),
@@ -540,7 +541,7 @@ impl Node {
                 error: error.into(),
             });
         }
-        if error.starts_with("FORGOTTEN the cluster") {
+        if error.starts_with(FORGOTTEN) {
             self.set_forgotten(now, Cluster::forgotten_until(now), fx);
         }
         if let Some(successor) = Successor::parse(error) {

@@ -12,7 +12,7 @@ use crate::oracle::history::What;
 use crate::world::{Event, World};
 use disque_core::body::Packet;
 use disque_core::cluster::{Contact, PeerKey};
-use disque_core::effects::{BusAction, News};
+use disque_core::effects::{BusAction, Gate, News};
 use disque_core::message::{encode_header, read_frame, Header, MAX_FRAME, MAX_MESSAGES};
 use std::collections::VecDeque;
 
@@ -106,15 +106,14 @@ impl World {
                         self.give_up(link.socket, LOST);
                     }
                 }
-                BusAction::Send { to, message, gated } => {
-                    if gated {
+                BusAction::Send { to, message, gate } => match gate {
+                    Gate::Open => self.send(node, to, message)?,
+                    Gate::Written => {
                         self.site(node).gated.push((to, message));
                         let later = self.random.range(0, 2);
                         self.schedule(node, later, Event::OpenGate);
-                    } else {
-                        self.send(node, to, message)?;
                     }
-                }
+                },
             }
         }
         self.flush_links(node)

@@ -19,7 +19,7 @@ use crate::workers::Deed;
 use disque_checker::FaultKind;
 use disque_core::clock::Now;
 use disque_core::cluster::PeerKey;
-use disque_core::effects::{BusAction, Effects};
+use disque_core::effects::{BusAction, Effects, Gate};
 use disque_core::job_id::{IdGenerator, JobId};
 use disque_core::node::get::Receipt;
 use disque_core::node::Node;
@@ -398,7 +398,15 @@ impl World {
             return Ok(false);
         }
         self.call(node, |node, now, fx| node.serve(now, slice, fx));
-        let leaves = |action: &BusAction| matches!(action, BusAction::Send { gated: false, .. });
+        let leaves = |action: &BusAction| {
+            matches!(
+                action,
+                BusAction::Send {
+                    gate: Gate::Open,
+                    ..
+                }
+            )
+        };
         let site = self.site(node);
         let says_more = !site.fx.records.is_empty() && site.fx.bus.iter().any(leaves);
         if !says_more || self.random.chance(500) {

@@ -43,7 +43,7 @@ use crate::effects::{Effects, Gate};
 use crate::holders::{Holder, HolderSet, PairList, Pairs, TooManyHolders};
 use crate::job::{Job, State};
 use crate::job_id::JobId;
-use crate::message::{append_message, pack_message, Claim, Message};
+use crate::message::{append_message, Claim, Message};
 use crate::mutants::Mutant;
 use crate::record::{CopiesImage, Record};
 use smallvec::SmallVec;
@@ -75,7 +75,7 @@ impl Talk<'_, '_> {
     pub fn answer(&mut self, message: &Message<'_>) {
         match &mut self.answers {
             Some(answers) => append_message(message, answers),
-            None => self.fx.send_gated(self.with, pack_message(message)),
+            None => self.fx.send_to([self.with], message, Gate::Written),
         }
     }
 }
