@@ -8,13 +8,13 @@
 //! Start reading at [`node`].
 #![forbid(unsafe_code)]
 
-pub mod acks;
+mod acks;
 pub mod auxiliary;
 pub mod body;
 pub mod clock;
 pub mod cluster;
-pub mod collections;
-pub mod copies;
+mod collections;
+mod copies;
 pub mod effects;
 pub mod error;
 pub mod holders;
@@ -30,5 +30,5 @@ pub mod queue;
 pub mod record;
 pub mod settings;
 pub mod span;
-pub mod succession;
+mod succession;
 pub mod tables;

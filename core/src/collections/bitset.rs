@@ -74,6 +74,7 @@ impl BitSet {
         self.levels[0].get(index)
     }
 
+    #[cfg(test)]
     pub fn allocated_bytes(&self) -> usize {
         let of = |words: &Words| {
             words.segments.len() * size_of::<[u64; SEGMENT]>()

@@ -68,14 +68,6 @@ impl KeyTable {
         &self.seed
     }
 
-    pub fn len(&self) -> usize {
-        self.filed + self.young.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     /// The item with this hash for which `eq` holds.
     pub fn find<T>(&self, items: &Slab<T>, hash: u64, eq: impl Fn(&T) -> bool) -> Option<u32> {
         let hash = hash as u32;
@@ -150,15 +142,8 @@ impl KeyTable {
         true
     }
 
-    /// Frees everything.
-    pub fn clear(&mut self) {
-        self.directory = Vec::new();
-        self.pages = 0;
-        self.filed = 0;
-        self.young = Vec::new();
-    }
-
     /// Heap memory held. Walks over the pages.
+    #[cfg(test)]
     pub fn allocated_bytes(&self) -> usize {
         let pages = self.directory.iter().flat_map(|segment| segment.iter());
         self.young.capacity() * size_of::<Entry>()

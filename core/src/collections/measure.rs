@@ -183,7 +183,7 @@ fn wheel() {
         let mut moves = 0;
         let mut polls = 0;
         let begin = Instant::now();
-        while !wheel.is_empty() {
+        while wheel.len() > 0 {
             each("wheel: poll, a day in one jump", count, |_| {
                 let mut budget = 100;
                 wheel.poll(&mut items, 100_000_000, &mut budget);

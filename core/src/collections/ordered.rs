@@ -110,29 +110,9 @@ impl OrderedKeys {
         true
     }
 
-    /// Frees everything.
-    pub fn clear(&mut self) {
-        *self = Self::default();
-    }
-
     /// All entries, from either end.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = u32> + '_ {
         self.blocks.iter().flatten().copied()
-    }
-
-    /// The entries whose sort key is greater than `after`: where a walk goes on
-    /// that was interrupted at `after`, whether or not that entry still exists.
-    pub fn iter_after<K: Ord>(
-        &self,
-        after: &K,
-        key_of: impl Fn(u32) -> K,
-    ) -> impl Iterator<Item = u32> + '_ {
-        let at = self.block_of(after, &key_of);
-        let block = at.unwrap_or(0);
-        let skipped = at.map_or(0, |at| {
-            self.blocks[at].partition_point(|entry| key_of(*entry) <= *after)
-        });
-        self.blocks.range(block..).flatten().copied().skip(skipped)
     }
 
     /// Heap memory held. Walks over the blocks.
@@ -256,7 +236,7 @@ impl OrderedKeys {
             self.blocks.remove(at);
             shrink(&mut self.blocks, 1);
         } else if self.allocated_bytes() > KEPT {
-            self.clear();
+            *self = Self::default();
         }
     }
 }

@@ -133,10 +133,6 @@ impl<T> Slab<T> {
         chunk[key as usize % CHUNK].as_mut()
     }
 
-    pub fn contains(&self, key: u32) -> bool {
-        self.get(key).is_some()
-    }
-
     /// Takes the item out and frees its key.
     pub fn remove(&mut self, key: u32) -> Option<T> {
         let slots = self.chunks.get_mut(key as usize / CHUNK)?.as_mut()?;
@@ -168,6 +164,7 @@ impl<T> Slab<T> {
     }
 
     /// Heap memory held, without what the items themselves own.
+    #[cfg(test)]
     pub fn allocated_bytes(&self) -> usize {
         self.allocated * size_of::<[Option<T>; CHUNK]>()
             + self.chunks.capacity() * size_of::<Option<Chunk<T>>>()

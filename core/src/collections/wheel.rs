@@ -121,10 +121,6 @@ impl Wheel {
         self.len
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
     /// Schedules an item that is not scheduled.
     pub fn insert<T: Timed>(&mut self, items: &mut Slab<T>, key: u32) {
         let item = &items[key];
@@ -176,15 +172,6 @@ impl Wheel {
         }
     }
 
-    /// Tells the time without asking for items. What is inserted later is filed
-    /// the finer, so that fewer wake-ups lead to it.
-    pub fn advance(&mut self, now: u64) {
-        self.now = self.now.max(now);
-        if self.next_wake().is_none_or(|wake| wake > self.now) {
-            self.reached = self.now;
-        }
-    }
-
     /// When to poll next; in the past if there is something to do at once.
     ///
     /// This is the deadline of the next item if that is less than 64 ms away,
@@ -196,11 +183,6 @@ impl Wheel {
             return Some(self.reached);
         }
         Some(self.next_slot()?.begin)
-    }
-
-    /// Heap memory held, without the links in the items.
-    pub fn allocated_bytes(&self) -> usize {
-        size_of_val(&*self.lists)
     }
 
     fn next_slot(&self) -> Option<Slot> {

@@ -70,7 +70,6 @@ impl Table {
             let found = |page: &Page| page.search(entry.hash, |key| key == entry.key);
             assert!(self.keys.page_of(entry.hash).and_then(found).is_none());
         }
-        assert_eq!(seen + young.len(), self.keys.len());
         assert_eq!(seen + young.len(), self.items.len());
     }
 }
@@ -107,8 +106,6 @@ fn grows_and_shrinks_with_its_keys() {
     for id in 0..200_000 {
         assert_eq!(table.find(id).is_some(), id >= 199_900);
     }
-    table.keys.clear();
-    assert_eq!(table.find(199_999), None);
 }
 
 #[test]
