@@ -17,6 +17,9 @@ use std::sync::Arc;
 /// without copying it a second time.
 pub const LARGE: usize = 32 << 10;
 
+/// No body is longer, whatever the settings say.
+pub const MAX_LEN: usize = 512 << 20;
+
 /// Stands for the length of a body that is not here: no body can have it.
 const BESIDE: u64 = u64::MAX;
 

@@ -16,6 +16,7 @@ pub mod cluster;
 mod collections;
 mod copies;
 pub mod effects;
+mod encoding;
 pub mod error;
 pub mod holders;
 mod invariants;

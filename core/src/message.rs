@@ -11,12 +11,11 @@
 //! so that a frame is put together without encoding anything twice.
 
 use crate::body::{Carried, NextBody, Packet};
+use crate::encoding::append;
 use crate::holders::{Pair, Pairs};
 use crate::job::Options;
 use crate::job_id::JobId;
 use crate::node::Identity;
-use crate::record::Appender;
-use bincode::config::{self, Configuration, Limit};
 use bincode::{BorrowDecode, Encode};
 use std::fmt;
 
@@ -33,12 +32,6 @@ pub const MAX_FRAME: usize = 256 << 10;
 pub const MAX_MESSAGES: usize = 512;
 /// Messages in an answer: more, since some are answered by several.
 const MAX_ANSWERS: usize = 16 * MAX_MESSAGES;
-/// No message may claim more than this.
-const MAX_CLAIM: usize = (512 << 20) + MAX_FRAME;
-
-fn format() -> Configuration<config::LittleEndian, config::Varint, Limit<MAX_CLAIM>> {
-    config::standard().with_limit::<MAX_CLAIM>()
-}
 
 /// Who speaks, and on which connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, BorrowDecode)]
@@ -506,12 +499,6 @@ pub fn pack_message(message: &Message<'_>) -> Packet {
 /// A message as part of an answer.
 pub(crate) fn append_message(message: &Message<'_>, answer: &mut Vec<u8>) {
     append(message, answer);
-}
-
-fn append(value: &impl Encode, bytes: &mut Vec<u8>) {
-    // Encoding into memory fails only for types that the format cannot express.
-    let written = bincode::encode_into_writer(value, Appender(bytes), format());
-    debug_assert!(written.is_ok());
 }
 
 impl<'a> Message<'a> {

@@ -12,14 +12,12 @@
 //! process reads them.
 
 use crate::body::{Bodies, Carried, LargeBody, NextBody, Packet, Parts};
+use crate::encoding::{append, decode};
 use crate::holders::{Pair, Pairs};
 use crate::job::{Options, State};
 use crate::job_id::JobId;
 use crate::message::Listing;
 use crate::node::Identity;
-use bincode::config::{self, Configuration, Limit};
-use bincode::enc::write::Writer;
-use bincode::error::EncodeError;
 use bincode::{BorrowDecode, Encode};
 use std::fmt;
 
@@ -30,14 +28,6 @@ const VERSION_BESIDE: u8 = 2;
 
 /// Version and checksum.
 const HEADER: usize = 5;
-
-/// No single record may claim more than this: a body of the largest size that
-/// `disque.max-body` can be set to, and the rest of a job.
-const MAX_RECORD: usize = (512 << 20) + (1 << 20);
-
-fn format() -> Configuration<config::LittleEndian, config::Varint, Limit<MAX_RECORD>> {
-    config::standard().with_limit::<MAX_RECORD>()
-}
 
 /// One change, or one piece of state.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, BorrowDecode)]
@@ -262,25 +252,11 @@ impl RecordBatch {
         if bytes.is_empty() {
             bytes.extend([0; HEADER]);
         }
-        // Encoding into memory fails only for types that this format cannot
-        // express (maps of unknown length and the like): none of ours is.
-        let written = bincode::encode_into_writer(record, Appender(bytes), format());
-        debug_assert!(written.is_ok());
+        append(record, bytes);
         if let Some(body) = record.beside().and_then(Carried::to_large) {
             self.packet.bodies.push(body);
             self.given.push(number);
         }
-    }
-}
-
-/// Appends what is encoded, without the detour over [`std::io::Write`].
-pub(crate) struct Appender<'a>(pub(crate) &'a mut Vec<u8>);
-
-impl Writer for Appender<'_> {
-    #[inline]
-    fn write(&mut self, bytes: &[u8]) -> Result<(), EncodeError> {
-        self.0.extend_from_slice(bytes);
-        Ok(())
     }
 }
 
@@ -356,7 +332,7 @@ impl<'a> Iterator for Records<'a> {
         if rest.is_empty() {
             return self.end().map(Err);
         }
-        match bincode::borrow_decode_from_slice_with_context(rest, format(), self.bodies.next()) {
+        match decode(rest, self.bodies.next()) {
             Ok((record, len)) => {
                 self.offset += len;
                 if Record::beside(&record).is_some() {

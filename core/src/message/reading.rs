@@ -1,7 +1,8 @@
 //! Frames and answers as they are read.
 
-use super::{format, Header, Malformed, Message, Speaker, MAX_ANSWERS, MAX_MESSAGES, PROTOCOL};
+use super::{Header, Malformed, Message, Speaker, MAX_ANSWERS, MAX_MESSAGES, PROTOCOL};
 use crate::body::{Bodies, NextBody, Parts};
+use crate::encoding::decode;
 use bincode::BorrowDecode;
 
 /// Reads a frame: its header, and then its messages.
@@ -26,7 +27,8 @@ fn read_first<'a, T: BorrowDecode<'a, NextBody<'a>>>(
             "protocol version {version}, this node speaks version {PROTOCOL}"
         )));
     }
-    let (first, len) = decode(rest, bodies.next())?;
+    let decoded = decode(rest, bodies.next());
+    let (first, len) = decoded.map_err(|error| Malformed(error.to_string()))?;
     let messages = Messages {
         rest: &rest[len..],
         bodies,
@@ -34,14 +36,6 @@ fn read_first<'a, T: BorrowDecode<'a, NextBody<'a>>>(
         left: max,
     };
     Ok((first, messages))
-}
-
-fn decode<'a, T: BorrowDecode<'a, NextBody<'a>>>(
-    bytes: &'a [u8],
-    body: NextBody<'a>,
-) -> Result<(T, usize), Malformed> {
-    bincode::borrow_decode_from_slice_with_context(bytes, format(), body)
-        .map_err(|error| Malformed(error.to_string()))
 }
 
 /// The messages of a frame in their order. After an error there are no more.
@@ -61,7 +55,9 @@ impl<'a> Iterator for Messages<'a> {
         }
         let decoded = match self.left {
             0 => Err(Malformed(format!("more than {} messages", self.max))),
-            _ => decode(self.rest, self.bodies.next()),
+            _ => {
+                decode(self.rest, self.bodies.next()).map_err(|error| Malformed(error.to_string()))
+            }
         };
         match decoded {
             Ok((message, len)) => {
