@@ -5,8 +5,9 @@
 
 use crate::ffi::{self, Ctx, MainThread, Secrecy, Setting, Unit, Value};
 use crate::host::HOST;
+use disque_core::body;
 use disque_core::cluster::is_host;
-use disque_core::settings::Settings;
+use disque_core::settings::{Settings, DEFAULTS};
 use disque_core::tables::WaiterTable;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -44,9 +45,9 @@ pub static SETTINGS: &[Setting] = &[
     Setting {
         name: c"max-body",
         value: Value::Number {
-            default: 16 * MIB,
+            default: DEFAULTS.max_body as i64,
             min: 1,
-            max: 512 * MIB,
+            max: body::MAX_LEN as i64,
             unit: Unit::Bytes,
             get: |main| read(main, |s| s.max_body as i64),
             set: |main, v| write(main, |s| s.max_body = v as u64),
@@ -55,9 +56,9 @@ pub static SETTINGS: &[Setting] = &[
     Setting {
         name: c"max-batch",
         value: Value::Number {
-            default: 16 * MIB,
+            default: DEFAULTS.max_batch as i64,
             min: 1,
-            max: 512 * MIB,
+            max: body::MAX_LEN as i64,
             unit: Unit::Bytes,
             get: |main| read(main, |s| s.max_batch as i64),
             set: |main, v| write(main, |s| s.max_batch = v as u64),
@@ -66,7 +67,7 @@ pub static SETTINGS: &[Setting] = &[
     Setting {
         name: c"max-queue-name",
         value: Value::Number {
-            default: MIB / 16,
+            default: DEFAULTS.max_queue_name as i64,
             min: 1,
             max: MIB,
             unit: Unit::Bytes,
@@ -77,7 +78,7 @@ pub static SETTINGS: &[Setting] = &[
     Setting {
         name: c"max-ids",
         value: Value::Number {
-            default: 10_000,
+            default: DEFAULTS.max_ids as i64,
             min: 1,
             max: 1_000_000,
             unit: Unit::Plain,
@@ -88,7 +89,7 @@ pub static SETTINGS: &[Setting] = &[
     Setting {
         name: c"max-blocked-clients",
         value: Value::Number {
-            default: 100_000,
+            default: DEFAULTS.max_blocked_clients as i64,
             min: 0,
             max: WaiterTable::LIMIT as i64,
             unit: Unit::Plain,
@@ -99,7 +100,7 @@ pub static SETTINGS: &[Setting] = &[
     Setting {
         name: c"max-memory",
         value: Value::Number {
-            default: 0,
+            default: DEFAULTS.max_memory as i64,
             min: 0,
             max: i64::MAX,
             unit: Unit::Bytes,
@@ -110,7 +111,7 @@ pub static SETTINGS: &[Setting] = &[
     Setting {
         name: c"max-queue-memory",
         value: Value::Number {
-            default: 1024 * MIB,
+            default: DEFAULTS.max_queue_memory as i64,
             min: 0,
             max: i64::MAX,
             unit: Unit::Bytes,
@@ -121,7 +122,7 @@ pub static SETTINGS: &[Setting] = &[
     Setting {
         name: c"default-replicate",
         value: Value::Number {
-            default: 3,
+            default: DEFAULTS.default_replicate as i64,
             min: 1,
             max: 65_535,
             unit: Unit::Plain,
@@ -132,7 +133,7 @@ pub static SETTINGS: &[Setting] = &[
     Setting {
         name: c"default-replicate-min",
         value: Value::Number {
-            default: 1,
+            default: DEFAULTS.default_replicate_min as i64,
             min: 1,
             max: 65_535,
             unit: Unit::Plain,
@@ -143,7 +144,7 @@ pub static SETTINGS: &[Setting] = &[
     Setting {
         name: c"settled-memory",
         value: Value::Number {
-            default: 60,
+            default: (DEFAULTS.settled_memory_ms / 1000) as i64,
             min: 1,
             max: 24 * HOUR_SECONDS,
             unit: Unit::Plain,
@@ -154,7 +155,7 @@ pub static SETTINGS: &[Setting] = &[
     Setting {
         name: c"settled-memory-max",
         value: Value::Number {
-            default: 1_000_000,
+            default: DEFAULTS.settled_memory_max as i64,
             min: 0,
             max: 1_000_000_000,
             unit: Unit::Plain,
@@ -165,7 +166,7 @@ pub static SETTINGS: &[Setting] = &[
     Setting {
         name: c"queue-idle-seconds",
         value: Value::Number {
-            default: 300,
+            default: (DEFAULTS.queue_idle_ms / 1000) as i64,
             min: 1,
             max: 1_000_000 * HOUR_SECONDS,
             unit: Unit::Plain,
@@ -176,7 +177,7 @@ pub static SETTINGS: &[Setting] = &[
     Setting {
         name: c"federation",
         value: Value::Flag {
-            default: true,
+            default: DEFAULTS.federation,
             get: |main| read(main, |s| s.federation),
             set: |main, v| write(main, |s| s.federation = v),
         },
@@ -185,7 +186,7 @@ pub static SETTINGS: &[Setting] = &[
         name: c"at-most-once-after-crash",
         value: Value::Choice {
             words: AFTER_CRASH,
-            default: 0,
+            default: DEFAULTS.deliver_after_crash as usize,
             get: |main| read(main, |s| usize::from(s.deliver_after_crash)),
             set: |main, v| write(main, |s| s.deliver_after_crash = v == 1),
         },
@@ -202,7 +203,7 @@ pub static SETTINGS: &[Setting] = &[
     Setting {
         name: c"node-timeout",
         value: Value::Number {
-            default: 5_000,
+            default: DEFAULTS.node_timeout_ms as i64,
             min: 100,
             max: 3_600_000,
             unit: Unit::Plain,

@@ -1,7 +1,7 @@
 //! What an operator can set, as far as the core acts on it.
 
-/// Settings of the core. Names, ranges and manual texts stand with the
-/// registration of the settings in the module.
+/// Settings of the core. Names and ranges stand with the registration of the settings
+/// in the module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Longest body, in bytes.
@@ -48,29 +48,32 @@ pub struct Settings {
     pub mutant: Option<crate::mutants::Mutant>,
 }
 
+/// What holds where an operator has set nothing.
+pub static DEFAULTS: Settings = Settings {
+    max_body: 16 << 20,
+    max_batch: 16 << 20,
+    max_queue_name: 64 << 10,
+    max_ids: 10_000,
+    max_blocked_clients: 100_000,
+    max_memory: 0,
+    max_queue_memory: 1 << 30,
+    default_replicate: 3,
+    default_replicate_min: 1,
+    node_timeout_ms: 5_000,
+    announce_host: String::new(),
+    announce_port: 0,
+    federation: true,
+    settled_memory_ms: 60_000,
+    settled_memory_max: 1_000_000,
+    sweep_ms: 600_000,
+    queue_idle_ms: 300_000,
+    deliver_after_crash: false,
+    #[cfg(mutants)]
+    mutant: None,
+};
+
 impl Default for Settings {
     fn default() -> Self {
-        Settings {
-            max_body: 16 << 20,
-            max_batch: 16 << 20,
-            max_queue_name: 64 << 10,
-            max_ids: 10_000,
-            max_blocked_clients: 100_000,
-            max_memory: 0,
-            max_queue_memory: 1 << 30,
-            default_replicate: 3,
-            default_replicate_min: 1,
-            node_timeout_ms: 5_000,
-            announce_host: String::new(),
-            announce_port: 0,
-            federation: true,
-            settled_memory_ms: 60_000,
-            settled_memory_max: 1_000_000,
-            sweep_ms: 600_000,
-            queue_idle_ms: 300_000,
-            deliver_after_crash: false,
-            #[cfg(mutants)]
-            mutant: None,
-        }
+        DEFAULTS.clone()
     }
 }
