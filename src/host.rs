@@ -111,7 +111,7 @@ pub fn command(
     run: impl FnOnce(&mut Host, Now, &mut Call<'_>) -> Result<(), Error>,
 ) {
     let flags = call.ctx().flags();
-    admin(call, |host, now, call| {
+    command_always(call, |host, now, call| {
         host.node.check_serving()?;
         if host.node.has_ready() && !flags.multi() && !flags.script() {
             // Clients that wait since a transaction come first.
@@ -124,7 +124,7 @@ pub fn command(
 
 /// The same for a command that runs also on a node that does not serve, since the
 /// cluster has forgotten it or another server is it.
-pub fn admin(
+pub fn command_always(
     call: &mut Call<'_>,
     run: impl FnOnce(&mut Host, Now, &mut Call<'_>) -> Result<(), Error>,
 ) {
@@ -177,7 +177,7 @@ pub fn query(
 
 /// The same for a command that tells about the node itself, also when it does not
 /// serve.
-pub fn look(
+pub fn query_always(
     call: &mut Call<'_>,
     run: impl FnOnce(&mut Host, Now, &mut Call<'_>) -> Result<(), Error>,
 ) {

@@ -75,6 +75,8 @@ pub enum Error {
     TooManyBlocked,
     /// The internal command came from a client.
     InternalCommand,
+    /// A frame came in a transaction: its answer would not be held back for the disk.
+    BusInTransaction,
     /// The user's key patterns do not cover the queue of a job. Which one that is,
     /// is not for the user to know.
     NoPermission,
@@ -168,6 +170,7 @@ impl fmt::Display for Error {
             Error::InternalCommand => {
                 "ERR internal command: only the append only file and a primary may send it"
             }
+            Error::BusInTransaction => "ERR DISQUE.BUS is not allowed in a transaction",
             Error::NoPermission => "NOPERM No permissions to access the queue of a job",
             Error::NoPermissionFor(queue) => {
                 let (shown, more) = match queue.get(..MAX_SHOWN) {

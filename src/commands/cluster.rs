@@ -1,11 +1,10 @@
 //! The subcommands of DISQUE about other nodes, and the command with which nodes
 //! talk to each other.
 
-use super::disque::own_address;
 use super::words::{decimal, Words};
 use super::{parts_of, words_of};
 use crate::ffi::Call;
-use crate::host::{admin, command, look, Host};
+use crate::host::{command, command_always, query_always, Host};
 use disque_core::clock::Now;
 use disque_core::cluster::{is_host, Contact, LinkState, Peer};
 use disque_core::error::Error;
@@ -38,7 +37,7 @@ pub fn forget(call: &mut Call<'_>) {
 
 /// `DISQUE RESET`
 pub fn reset(call: &mut Call<'_>) {
-    admin(call, |host, now, call| {
+    command_always(call, |host, now, call| {
         host.node.reset(now, &mut host.fx);
         host.introduce();
         call.reply().simple("OK");
@@ -48,7 +47,7 @@ pub fn reset(call: &mut Call<'_>) {
 
 /// `DISQUE HELLO`
 pub fn hello(call: &mut Call<'_>) {
-    look(call, |host, now, call| {
+    query_always(call, |host, now, call| {
         let id = host.node.identity().hex();
         let timeout = host.node.settings().node_timeout_ms;
         let own = own_contact(host, call);
@@ -75,7 +74,7 @@ pub fn hello(call: &mut Call<'_>) {
 
 /// `DISQUE NODES`
 pub fn nodes(call: &mut Call<'_>) {
-    look(call, |host, now, call| {
+    query_always(call, |host, now, call| {
         let own = own_contact(host, call);
         let mut text = own_line(host, &own);
         for peer in host.node.cluster().peers() {
@@ -151,6 +150,16 @@ fn own_contact(host: &Host, call: &Call<'_>) -> Contact {
     }
 }
 
+/// The address that others may try: the first one that this server is bound to.
+fn own_address(call: &Call<'_>) -> Vec<u8> {
+    let bind = call.ctx().config(c"bind").unwrap_or_default();
+    bind.split(|&c| c == b' ')
+        .map(|address| address.strip_prefix(b"-").unwrap_or(address))
+        .find(|address| !matches!(*address, b"" | b"*" | b"::*" | b"0.0.0.0" | b"::"))
+        .unwrap_or(b"127.0.0.1")
+        .to_vec()
+}
+
 fn parse_contact(words: &[&[u8]]) -> Result<Contact, Error> {
     let mut words = Words::new(words, MEET_USAGE);
     let (host, port) = (words.word()?, words.word()?);
@@ -170,11 +179,10 @@ fn parse_contact(words: &[&[u8]]) -> Result<Contact, Error> {
 /// `DISQUE.BUS header [body ...]`: a frame from another node.
 pub fn bus(call: &mut Call<'_>) {
     if call.ctx().flags().multi() {
-        call.reply()
-            .error("ERR DISQUE.BUS is not allowed in a transaction");
+        call.reply().error(&Error::BusInTransaction.to_string());
         return;
     }
-    admin(call, |host, now, call| {
+    command_always(call, |host, now, call| {
         let frame = call.args().from(1);
         host.bodies.note(frame.from(1));
         let from = host.senders.host(call.ctx());

@@ -4,13 +4,16 @@ use super::reply::clamp;
 use super::words::Keyword;
 use super::{parts_of, words_of, TABLE};
 use crate::ffi::{Call, Level, RString};
-use crate::host::{admin, command, look, RECORD_COMMAND};
+use crate::host::{command, command_always, query_always, RECORD_COMMAND};
 use crate::info::{figures, Figure};
 use crate::persistence::load::{damaged, give_up};
 use disque_core::error::Error;
 use disque_core::job::State;
 
-const LEAVING_USAGE: &str = "DISQUE LEAVING [yes|no]";
+/// The syntax of INFO.
+pub const INFO_USAGE: &str = "DISQUE INFO [field]";
+/// The syntax of LEAVING.
+pub const LEAVING_USAGE: &str = "DISQUE LEAVING [yes|no]";
 
 /// Refuses more words, the subcommand's name included, than there can be.
 fn check_count(words: &[&[u8]], max: usize, usage: &'static str) -> Result<(), Error> {
@@ -22,7 +25,7 @@ fn check_count(words: &[&[u8]], max: usize, usage: &'static str) -> Result<(), E
 
 /// `DISQUE MYID`
 pub fn myid(call: &mut Call<'_>) {
-    look(call, |host, _, call| {
+    query_always(call, |host, _, call| {
         let id = host.node.identity().hex();
         call.reply().bulk(id);
         Ok(())
@@ -31,9 +34,9 @@ pub fn myid(call: &mut Call<'_>) {
 
 /// `DISQUE INFO [field]`
 pub fn info(call: &mut Call<'_>) {
-    look(call, |host, _, call| {
+    query_always(call, |host, _, call| {
         let words = words_of(call);
-        check_count(&words, 2, "DISQUE INFO [field]")?;
+        check_count(&words, 2, INFO_USAGE)?;
         let all = figures(host);
         let reply = call.reply();
         let Some(wanted) = words.get(1) else {
@@ -71,7 +74,7 @@ fn write_figure(reply: &mut crate::ffi::Reply<'_>, figure: Figure) {
 
 /// `DISQUE FLUSHALL`
 pub fn flushall(call: &mut Call<'_>) {
-    admin(call, |host, now, call| {
+    command_always(call, |host, now, call| {
         host.node.flush(now, &mut host.fx);
         call.reply().simple("OK");
         Ok(())
@@ -130,7 +133,7 @@ pub fn record(call: &mut Call<'_>) {
         call.reply().error(&Error::InternalCommand.to_string());
         return;
     }
-    admin(call, |host, now, call| {
+    command_always(call, |host, now, call| {
         let batch = call.args().from(1);
         let parts = parts_of(batch)?;
         let bytes = parts.bytes;
@@ -158,14 +161,4 @@ pub fn record(call: &mut Call<'_>) {
         call.reply().simple("OK");
         Ok(())
     });
-}
-
-/// The address that others may try: the first one that this server is bound to.
-pub fn own_address(call: &Call<'_>) -> Vec<u8> {
-    let bind = call.ctx().config(c"bind").unwrap_or_default();
-    bind.split(|&c| c == b' ')
-        .map(|address| address.strip_prefix(b"-").unwrap_or(address))
-        .find(|address| !matches!(*address, b"" | b"*" | b"::*" | b"0.0.0.0" | b"::"))
-        .unwrap_or(b"127.0.0.1")
-        .to_vec()
 }

@@ -250,7 +250,7 @@ pub static TABLE: &[Listed] = &[
         Entry::of(cluster::reset),
     ),
     listed(
-        "DISQUE INFO [field]",
+        disque::INFO_USAGE,
         (c"info", FAST_READ, -2, c"O(1)"),
         c"Returns the figures of this node",
         Entry::of(disque::info),
@@ -267,7 +267,7 @@ pub static TABLE: &[Listed] = &[
         Entry::of(disque::flushall),
     ),
     listed(
-        "DISQUE LEAVING [yes|no]",
+        disque::LEAVING_USAGE,
         (
             c"leaving",
             ADMIN,
