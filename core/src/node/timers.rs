@@ -146,10 +146,13 @@ impl Node {
                 return;
             };
             let queue = &self.queues[key];
-            let idle_from = queue.used_at.saturating_add(self.settings.queue_idle_ms);
             if !queue.is_unused() {
                 continue; // Watched again when the last job or waiter goes.
             }
+            // What other nodes ask for stands in it.
+            let asked_until = queue.requests.iter().map(|one| one.until).max();
+            let idle_from = queue.used_at.saturating_add(self.settings.queue_idle_ms);
+            let idle_from = idle_from.max(asked_until.unwrap_or(0));
             if idle_from <= now.mono_ms {
                 self.queues.remove(key);
             } else {

@@ -50,6 +50,31 @@ fn clients_for_whom_jobs_here_were_too_few_are_asked_for() {
 }
 
 #[test]
+fn a_queue_is_kept_while_others_ask_for_its_jobs() {
+    let mut net = Net::new(2);
+    let settings = Settings {
+        queue_idle_ms: 4_500,
+        ..net.servers[0].kit.node.settings().clone()
+    };
+    net.on(0, |node, _, _| node.set_settings(settings));
+    let waiter = net.on(1, |node, now, _| node.block(now, &get_from(&["q"], 1)));
+    let waiter = waiter.expect("it waits");
+    net.pass(SOON_MS);
+    let is_known = |net: &Net| {
+        let kit = &net.servers[0].kit;
+        kit.node.queue_stat(kit.now, b"q").is_some()
+    };
+    // Nothing uses it here, for longer than an idle queue is kept.
+    for step in 0..70 {
+        assert!(is_known(&net), "after {step} tenths of a second");
+        net.pass(100);
+    }
+    net.on(1, |node, now, fx| node.forget_waiter(waiter, now, fx));
+    net.pass(5_000);
+    assert!(!is_known(&net));
+}
+
+#[test]
 fn a_queue_that_gives_out_again_is_asked_for() {
     let mut net = Net::new(2);
     let pause = |net: &mut Net, output| {
