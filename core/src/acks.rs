@@ -5,6 +5,7 @@ use crate::clock::{Now, NEVER};
 use crate::collections::{Full, HashSeed, KeyTable, Poll, Slab, Timed, TimerLinks, Wheel};
 use crate::holders::Holder;
 use crate::job_id::JobId;
+use crate::tables::free_some;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 
@@ -132,6 +133,11 @@ impl AckTable {
     /// The first at or after a key.
     pub fn next_occupied(&self, from: u32) -> Option<u32> {
         self.slab.next_occupied(from)
+    }
+
+    /// Frees up to `max` of a table that is no longer used; whether none is left.
+    pub fn free_some(&mut self, max: usize) -> bool {
+        free_some(&mut self.slab, max)
     }
 }
 

@@ -122,8 +122,8 @@ pub struct Node {
     ready: VecDeque<u32>,
     /// At-most-once jobs that were delivered: nothing is lost when they go.
     disposable: BTreeSet<(u64, u32)>,
-    /// Tables of before a flush, freed slice by slice.
-    discarded: Vec<(JobTable, CopiesTable, QueueTable)>,
+    /// What a flush or load has left, freed slice by slice.
+    discarded: Vec<Discarded>,
     vigil: Vigil,
     federation: Federation,
     server_pressure: Pressure,
@@ -308,16 +308,17 @@ impl Node {
     fn clear(&mut self, now: Now) {
         let jobs = JobTable::new(self.hash_seed.clone(), now);
         let queues = QueueTable::new(self.hash_seed.clone(), now);
-        self.discarded.push((
-            std::mem::replace(&mut self.jobs, jobs),
-            std::mem::replace(&mut self.copies, CopiesTable::new(now)),
-            std::mem::replace(&mut self.queues, queues),
-        ));
-        self.acks = AckTable::new(self.hash_seed.clone(), now);
+        let acks = AckTable::new(self.hash_seed.clone(), now);
+        self.discarded.push(Discarded {
+            jobs: std::mem::replace(&mut self.jobs, jobs),
+            copies: std::mem::replace(&mut self.copies, CopiesTable::new(now)),
+            queues: std::mem::replace(&mut self.queues, queues),
+            acks: std::mem::replace(&mut self.acks, acks),
+            disposable: std::mem::take(&mut self.disposable),
+        });
         self.settled = SettledMemory::new(self.hash_seed.clone());
         self.job_counts = [0; State::COUNT];
         self.ready.clear();
-        self.disposable.clear();
         self.vigil.under_replicated = 0;
         self.federation = std::mem::take(&mut self.federation).emptied();
         // Waiters hold keys of queues that are gone now: both callers have
@@ -356,6 +357,31 @@ impl Node {
             min: "1",
             max,
         }))
+    }
+}
+
+/// All of which there may be as many as there are jobs, of before a flush or load.
+struct Discarded {
+    jobs: JobTable,
+    copies: CopiesTable,
+    queues: QueueTable,
+    acks: AckTable,
+    disposable: BTreeSet<(u64, u32)>,
+}
+
+impl Discarded {
+    /// Frees up to `max` of each; whether nothing is left.
+    fn free_some(&mut self, max: usize) -> bool {
+        for _ in 0..max {
+            if self.disposable.pop_first().is_none() {
+                break;
+            }
+        }
+        self.jobs.free_some(max)
+            && self.copies.free_some(max)
+            && self.queues.free_some(max)
+            && self.acks.free_some(max)
+            && self.disposable.is_empty()
     }
 }
 

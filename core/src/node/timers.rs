@@ -176,10 +176,12 @@ impl Node {
 
     /// Frees a part of what a flush or load has left; whether there is more.
     pub fn free_discarded(&mut self, max: usize) -> bool {
-        if let Some((jobs, copies, queues)) = self.discarded.last_mut() {
-            if jobs.free_some(max) && copies.free_some(max) && queues.free_some(max) {
-                self.discarded.pop();
-            }
+        if self
+            .discarded
+            .last_mut()
+            .is_some_and(|one| one.free_some(max))
+        {
+            self.discarded.pop();
         }
         !self.discarded.is_empty()
     }

@@ -1,6 +1,7 @@
 //! What the passing of time does.
 
 use super::*;
+use crate::record::RecordBatch;
 
 #[test]
 fn retry_runs_from_the_delivery() {
@@ -162,4 +163,27 @@ fn a_flush_is_over_at_once_and_freed_in_slices() {
     }
     assert!((10..=12).contains(&calls), "{calls} calls");
     assert_eq!(kit.take(), Some(id));
+}
+
+#[test]
+fn acknowledgements_of_before_a_flush_are_freed_in_slices() {
+    let mut kit = Kit::new();
+    let mut batch = RecordBatch::default();
+    let mut ids = IdGenerator::new([1; 4], [1; 32]);
+    for _ in 0..5_000 {
+        let id = ids.next(Span::from_secs(60), true);
+        batch.push(&Record::DummyAck { id, until: 0 });
+    }
+    kit.node
+        .apply(kit.now, batch.bytes())
+        .expect("good records");
+    assert_eq!(kit.node.ack_count(), 5_000);
+    kit.call(|node, now, fx| node.flush(now, fx));
+    assert_eq!(kit.node.ack_count(), 0);
+    let mut calls = 0;
+    while kit.node.next_wake() == Some(0) {
+        kit.call(|node, now, fx| node.run_due(now, 1_000, fx));
+        calls += 1;
+    }
+    assert!((5..=6).contains(&calls), "{calls} calls");
 }
