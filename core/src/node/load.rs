@@ -74,16 +74,7 @@ impl Node {
     /// than the first records that follow it.
     fn apply_record(&mut self, now: Now, record: Record<'_>) -> Result<(), Unfit> {
         match record {
-            Record::Node(identity) => {
-                let pair = Pair::from(&identity);
-                if !self.copies.is_empty() && self.holders.is_other(pair, self.own) {
-                    return Err(Unfit::OthersName);
-                }
-                self.set_identity(identity);
-                // A RESET has emptied the table that the nodes file gave, though
-                // the file is as young as the last change.
-                self.restore_table();
-            }
+            Record::Node(identity) => self.load_identity(identity)?,
             Record::Job(image) => self.load_job(now, &image)?,
             Record::Paused { queue, pause } => {
                 self.set_pause(now, queue, Pause::from_bits(pause))?
@@ -91,14 +82,7 @@ impl Node {
             Record::Flushed => self.clear(now),
             Record::Delivered { id, requeue_at } => {
                 if let Some(key) = self.live(&id) {
-                    self.lift(key);
-                    let job = &mut self.jobs[key];
-                    if job.state == State::Active && job.attempt > 0 {
-                        // It was queued again by its RETRY, which is not recorded.
-                        job.additional_deliveries = job.additional_deliveries.saturating_add(1);
-                    }
-                    job.attempt = job.attempt.saturating_add(1);
-                    self.place(key, State::Active, now.from_wall(requeue_at));
+                    self.load_delivery(key, now.from_wall(requeue_at));
                 }
             }
             Record::Returned { id } => {
@@ -161,6 +145,29 @@ impl Node {
             }
         }
         Ok(())
+    }
+
+    fn load_identity(&mut self, identity: Identity) -> Result<(), Unfit> {
+        let pair = Pair::from(&identity);
+        if !self.copies.is_empty() && self.holders.is_other(pair, self.own) {
+            return Err(Unfit::OthersName);
+        }
+        self.set_identity(identity);
+        // A RESET has emptied the table that the nodes file gave, though the file is as
+        // young as the last change.
+        self.restore_table();
+        Ok(())
+    }
+
+    fn load_delivery(&mut self, key: u32, requeue_at: u64) {
+        self.lift(key);
+        let job = &mut self.jobs[key];
+        if job.state == State::Active && job.attempt > 0 {
+            // It was queued again by its RETRY, which is not recorded.
+            job.additional_deliveries = job.additional_deliveries.saturating_add(1);
+        }
+        job.attempt = job.attempt.saturating_add(1);
+        self.place(key, State::Active, requeue_at);
     }
 
     fn load_job(&mut self, now: Now, image: &JobImage<'_>) -> Result<(), Full> {

@@ -76,7 +76,7 @@ impl Node {
 
     /// Drops what may go first when memory is nearly full: the oldest id that is
     /// remembered as settled, and the oldest at-most-once job that was delivered, which
-    /// nobody will ever get again. Whether there was any of both.
+    /// nobody will ever get again. Whether there was either.
     pub fn relieve_memory(&mut self, now: Now, fx: &mut Effects) -> bool {
         let forgotten = self.settled.forget_oldest();
         let Some(&(_, key)) = self.disposable.first() else {
