@@ -53,14 +53,6 @@ fn refusal(server: &Server, settings: Settings) -> Refusal {
 }
 
 #[track_caller]
-fn down(node: &mut Node) -> DownReason {
-    node.wait_for(|event| match event {
-        Event::Down { reason, .. } => Some(reason.clone()),
-        _ => None,
-    })
-}
-
-#[track_caller]
 fn refused(node: &mut Node) -> RefusalKind {
     node.wait_for(|event| match event {
         Event::Refused { refusal, .. } => Some(refusal.kind),
@@ -153,7 +145,7 @@ fn a_user_that_loses_its_permission_takes_the_link_down() {
     server.client().run("ACL SETUSER bus -echo");
     node.put(peer, connection, "x");
     node.bus.flush();
-    match down(&mut node) {
+    match node.down() {
         DownReason::Refused(refusal) => assert_eq!(refusal.kind, RefusalKind::NoPermission),
         reason => panic!("{reason:?}"),
     }
@@ -216,9 +208,9 @@ fn a_stopped_server_is_not_reachable_until_it_goes_on() {
     };
     let (mut node, ..) = Node::with_peer(settings, server.port());
     server.sigstop();
-    assert_eq!(down(&mut node), DownReason::TimedOut(TimedOut::Answer));
+    assert_eq!(node.down(), DownReason::TimedOut(TimedOut::Answer));
     // The kernel still accepts, nobody answers.
-    assert_eq!(down(&mut node), DownReason::TimedOut(TimedOut::Handshake));
+    assert_eq!(node.down(), DownReason::TimedOut(TimedOut::Handshake));
     server.sigcont();
     let connection = node.up(PEER);
     node.round_trip(PEER, connection);
@@ -229,7 +221,7 @@ fn a_killed_server_is_found_again() {
     let mut server = Server::start(echo());
     let (mut node, ..) = Node::with_peer(Settings::default(), server.port());
     server.kill9();
-    let reason = down(&mut node);
+    let reason = node.down();
     assert!(
         matches!(reason, DownReason::Closed | DownReason::Broken(_)),
         "{reason:?}"

@@ -22,15 +22,6 @@ fn eventually(what: &str, mut happened: impl FnMut() -> bool) {
     }
 }
 
-/// Why the link of the only peer went down.
-#[track_caller]
-fn down(node: &mut Node) -> DownReason {
-    node.wait_for(|event| match event {
-        Event::Down { reason, .. } => Some(reason.clone()),
-        _ => None,
-    })
-}
-
 /// Waits for the answer to one message.
 #[track_caller]
 fn answer(node: &mut Node, serial: u64) -> Vec<u8> {
@@ -111,7 +102,7 @@ fn attempts_at_a_closed_port_come_less_and_less_often() {
         .set_peer(PeerKey(1), Address::new("127.0.0.1", closed));
     let mut times = Vec::new();
     for _ in 0..4 {
-        assert!(matches!(down(&mut node), DownReason::Connect(_)));
+        assert!(matches!(node.down(), DownReason::Connect(_)));
         times.push(Instant::now());
     }
     for (nth, pair) in times.windows(2).enumerate() {
@@ -134,7 +125,7 @@ fn hearing_of_a_peer_ends_the_pause() {
     let fake = Fake::new();
     let (mut node, peer, _) = Node::with_peer(settings, fake.port());
     fake.hang_up();
-    down(&mut node);
+    node.down();
     node.bus.hurry(peer);
     node.up(peer);
 }
@@ -198,7 +189,7 @@ fn a_peer_that_cannot_be_reached_costs_the_others_nothing() {
     for _ in 0..100 {
         assert!(node.round_trip(PeerKey(2), connection) < LIMIT / 10);
     }
-    let reason = down(&mut node);
+    let reason = node.down();
     assert!(
         matches!(
             reason,
@@ -219,7 +210,7 @@ fn names_are_looked_up() {
     node.round_trip(PeerKey(1), connection);
     node.bus
         .set_peer(PeerKey(2), Address::new("name.invalid", 1));
-    assert!(matches!(down(&mut node), DownReason::Lookup(_)));
+    assert!(matches!(node.down(), DownReason::Lookup(_)));
 }
 
 #[test]
@@ -244,7 +235,7 @@ fn a_silent_peer_is_not_reachable() {
     });
     assert_eq!(written, sent);
     let handshake = DownReason::TimedOut(TimedOut::Handshake);
-    assert_eq!(down(&mut node), handshake);
+    assert_eq!(node.down(), handshake);
 }
 
 #[test]
@@ -285,7 +276,7 @@ fn a_refusing_peer_keeps_its_connection() {
         _ => None,
     });
     assert_eq!(kind, RefusalKind::Loading);
-    assert!(matches!(down(&mut node), DownReason::Refused(_)));
+    assert!(matches!(node.down(), DownReason::Refused(_)));
     fake.set_mode(Mode::Echo);
     let connection = node.up(peer);
     node.round_trip(peer, connection);
@@ -299,7 +290,7 @@ fn a_peer_that_talks_nonsense_is_left() {
     fake.set_mode(Mode::Reply(b"*3\r\n:1\r\n:2\r\n:3\r\n".to_vec()));
     node.put(peer, connection, "x");
     node.bus.flush();
-    assert!(matches!(down(&mut node), DownReason::Protocol(_)));
+    assert!(matches!(node.down(), DownReason::Protocol(_)));
     eventually("the connection is closed", || fake.ended() == 1);
 }
 
@@ -374,7 +365,7 @@ fn a_new_greeting_makes_a_new_connection() {
     let fake = Fake::new();
     let (mut node, peer, connection) = Node::with_peer(Settings::default(), fake.port());
     node.bus.reconnect(peer);
-    assert_eq!(down(&mut node), DownReason::Requested);
+    assert_eq!(node.down(), DownReason::Requested);
     assert!(node.up(peer) > connection);
     eventually("the old one is closed", || fake.ended() == 1);
 }
@@ -471,7 +462,7 @@ fn settings_can_be_changed() {
         queue_limit: 10,
         ..Settings::default()
     });
-    assert_eq!(down(&mut node), DownReason::TimedOut(TimedOut::Answer));
+    assert_eq!(node.down(), DownReason::TimedOut(TimedOut::Answer));
     // The thread drops what is sent to a peer that is down whenever it looks.
     eventually("two messages are too many", || {
         let message = Message::new(9, "0123456789");

@@ -1,7 +1,9 @@
 //! A bus and its owner.
 
 use crossbeam_channel::{bounded, Receiver, Sender};
-use disque_bus::{Address, Bus, Event, Greeting, Message, Owner, PeerKey, Settings, Target};
+use disque_bus::{
+    Address, Bus, DownReason, Event, Greeting, Message, Owner, PeerKey, Settings, Target,
+};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -114,6 +116,15 @@ impl Node {
             Event::Up {
                 peer, connection, ..
             } if *peer == wanted => Some(*connection),
+            _ => None,
+        })
+    }
+
+    /// Waits until a link goes down; why it did.
+    #[track_caller]
+    pub fn down(&mut self) -> DownReason {
+        self.wait_for(|event| match event {
+            Event::Down { reason, .. } => Some(reason.clone()),
             _ => None,
         })
     }

@@ -269,18 +269,23 @@ impl World {
         self.tell(node, What::Gone { call })
     }
 
+    /// The client was gone before these jobs came: the server notices it, sooner or later.
+    pub fn lose(&mut self, node: usize, jobs: &[Delivery]) {
+        let receipt = |job: &Delivery| Receipt {
+            id: job.id,
+            attempt: job.attempt,
+        };
+        let receipts = jobs.iter().map(receipt).collect();
+        let session = self.site(node).session;
+        let later = self.random.pick(&[0, 0, 5, 300]);
+        self.schedule(node, later, Event::Undeliver(session, receipts));
+    }
+
     /// Jobs have come for a client; or it was gone before they came.
     pub fn receive(&mut self, client: usize, jobs: Vec<Delivery>) {
         let node = self.clients[client].node;
         if !self.draining && self.random.chance(self.profile.vanishing) {
-            let receipt = |job: &Delivery| Receipt {
-                id: job.id,
-                attempt: job.attempt,
-            };
-            let receipts = jobs.iter().map(receipt).collect();
-            let session = self.site(node).session;
-            let later = self.random.pick(&[0, 0, 5, 300]);
-            self.schedule(node, later, Event::Undeliver(session, receipts));
+            self.lose(node, &jobs);
             return;
         }
         for job in jobs {

@@ -9,7 +9,7 @@ use disque_core::effects::WaiterId;
 use disque_core::error::Error;
 use disque_core::job_id::JobId;
 use disque_core::node::add::{AddJob, Added, Sync};
-use disque_core::node::get::{GetJob, Receipt};
+use disque_core::node::get::GetJob;
 use disque_core::node::inspect::Shown;
 use disque_core::node::requeue::Counter;
 use disque_core::span::Span;
@@ -268,14 +268,7 @@ impl World {
         if pending.client.is_some() && self.random.chance(self.profile.vanishing) {
             let line = self.line(node, pending.call, Phase::Info, Op::Get);
             self.note(line.error("the client is gone"));
-            let receipt = |job: &Delivery| Receipt {
-                id: job.id,
-                attempt: job.attempt,
-            };
-            let receipts = jobs.iter().map(receipt).collect();
-            let session = self.site(node).session;
-            let later = self.random.pick(&[0, 0, 5, 300]);
-            self.schedule(node, later, Event::Undeliver(session, receipts));
+            self.lose(node, &jobs);
             return;
         }
         for job in jobs {
