@@ -94,7 +94,7 @@ impl Cluster {
         place: Contact,
         clock: (u64, u64),
     ) -> Result<(), Unheard> {
-        let newest = self.newest_connection(&from.id);
+        let newest = self.newest_connection(&from.id, from.term);
         match self.peers.get_mut(&from.id) {
             // It counts anew.
             Some(peer) if from.term > peer.term => Ok(()),

@@ -35,8 +35,9 @@ pub struct Cluster {
     keys: BTreeMap<PeerKey, [u8; 20]>,
     forgotten: BTreeMap<([u8; 20], u64), u64>,
     /// The newest connection from nodes that were taken out, by id, while they
-    /// count as forgotten: what comes late on older ones is not their return.
-    departed: BTreeMap<[u8; 20], (u64, u64)>,
+    /// count as forgotten: what comes late on older ones is not their return. With
+    /// their term, since a promoted replica counts anew.
+    departed: BTreeMap<[u8; 20], (u64, (u64, u64))>,
     next_key: u32,
     /// When the next heartbeats are due; meaningful while there are peers.
     beat_at: u64,
@@ -142,7 +143,7 @@ impl Cluster {
         self.next_key += 1;
         self.keys.insert(key, identity.id);
         let mut peer = Peer::new(key, identity, contact);
-        peer.inbound = self.newest_connection(&identity.id);
+        peer.inbound = self.newest_connection(&identity.id, identity.term);
         self.departed.remove(&identity.id);
         self.peers.insert(identity.id, peer);
         self.enters(KNOWN, &identity.id, identity.epoch);
@@ -153,7 +154,7 @@ impl Cluster {
     pub(crate) fn remove(&mut self, id: &[u8; 20]) -> Option<Change> {
         let peer = self.peers.remove(id)?;
         self.keys.remove(&peer.key);
-        self.departed.insert(*id, peer.inbound);
+        self.departed.insert(*id, (peer.term, peer.inbound));
         if self.departed.len() > MAX_FORGOTTEN {
             self.limit_departed();
         }
@@ -161,12 +162,13 @@ impl Cluster {
         Some(Change::Removed(peer.key))
     }
 
-    /// The newest connection from a node that is known, or was: its incarnation
-    /// and number.
-    pub(crate) fn newest_connection(&self, id: &[u8; 20]) -> (u64, u64) {
-        let departed = self.departed.get(id).copied();
-        let known = self.peers.get(id).map(|peer| peer.inbound);
-        known.or(departed).unwrap_or_default()
+    /// The newest connection from a node that is not known, but was, with this term:
+    /// its incarnation and number.
+    pub(crate) fn newest_connection(&self, id: &[u8; 20], term: u64) -> (u64, u64) {
+        match self.departed.get(id) {
+            Some(&(known, newest)) if known == term => newest,
+            _ => (0, 0),
+        }
     }
 
     /// Remembers that a node is gone for good. `None` when that is no news.
@@ -246,9 +248,9 @@ impl Cluster {
     }
 
     /// What a node says of itself: its epoch, term and address. Not of one that was
-    /// superseded.
+    /// superseded, or forgotten with these data.
     pub(crate) fn update(&mut self, speaker: &Speaker, host: Option<&str>) -> Option<Change> {
-        if self.is_superseded(speaker) {
+        if self.is_superseded(speaker) || self.is_forgotten(&speaker.identity()) {
             return None;
         }
         let peer = self.peers.get_mut(&speaker.id)?;

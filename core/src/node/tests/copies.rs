@@ -309,6 +309,31 @@ fn an_acknowledgement_that_nobody_knows_goes_sooner_when_memory_is_nearly_full()
     }
 }
 
+#[test]
+fn what_another_node_says_of_a_successor_that_was_forgotten_is_no_news() {
+    let mut kit = Kit::new();
+    greet(&mut kit);
+    let known = |epoch, term| {
+        Message::Known(Listing {
+            id: [9; 20],
+            epoch,
+            term,
+            host: "away",
+            port: 7711,
+        })
+    };
+    say(&mut kit, &known(1, 0));
+    let forgotten = Message::Forgotten {
+        id: [9; 20],
+        epoch: 2,
+        until: kit.now.wall_ms + 60_000,
+    };
+    say(&mut kit, &forgotten);
+    say(&mut kit, &known(2, 1));
+    let peer = kit.node.cluster().peer(&[9; 20]).expect("it is known");
+    assert_eq!((peer.epoch, peer.term), (1, 0));
+}
+
 /// A copy of a job of which `OTHER` says that it is responsible.
 fn copy(id: JobId, list: &[u8], turn: u32) -> CopyImage<'_> {
     CopyImage {

@@ -2,7 +2,7 @@
 
 use super::net::Net;
 use super::*;
-use crate::cluster::{Comparison, LinkState};
+use crate::cluster::{Comparison, Contact, LinkState};
 use crate::effects::News;
 use crate::node::get::Receipt;
 use crate::nodes_file::NodesFile;
@@ -373,5 +373,41 @@ fn a_server_that_starts_again_elsewhere_is_no_double() {
     for at in [1, 2] {
         let kit = &net.servers[at].kit;
         assert_eq!(kit.node.reachable_peers(kit.now).count(), 2);
+    }
+}
+
+/// The node of a server is forgotten by the other one, and a replica of it, which has not
+/// heard of that, is promoted.
+fn promoted_after_it_was_forgotten(net: &mut Net) -> usize {
+    // Its link is made anew, and is a late one of many.
+    net.servers[0].connections = 10;
+    net.servers[0].is_cut_off = true;
+    net.pass(5_000);
+    net.servers[0].is_cut_off = false;
+    net.pass(5_000);
+    net.servers[0].is_cut_off = true;
+    let forgotten = name(net, 0);
+    net.on(1, |node, now, fx| {
+        node.forget_node(now, forgotten.as_bytes(), fx)
+    })
+    .expect("it is known");
+    net.promote(0, None)
+}
+
+#[test]
+fn one_that_was_forgotten_counts_anew_when_its_promoted_replica_is_met() {
+    let mut net = Net::new(2);
+    let promoted = promoted_after_it_was_forgotten(&mut net);
+    let speaker = net.servers[promoted].kit.node.speaker();
+    let contact = Contact {
+        host: format!("host-{promoted}"),
+        port: speaker.port,
+    };
+    net.on(1, |node, _, fx| node.met(&speaker, contact, fx))
+        .expect("it has other data");
+    net.pass(3_000);
+    for at in [1, promoted] {
+        let kit = &net.servers[at].kit;
+        assert_eq!(kit.node.reachable_peers(kit.now).count(), 1, "at {at}");
     }
 }
