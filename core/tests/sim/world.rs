@@ -267,8 +267,6 @@ impl World {
             Event::Operate if !self.draining => self.operate(node)?,
             Event::Meet(other) if up => self.meet(node, other),
             Event::Fault if up && !self.draining => self.fault(node)?,
-            // It is down: it will be up again.
-            Event::Fault if !self.draining => self.schedule_fault(node),
             Event::Restart => self.start(node)?,
             Event::Retire => self.retire(node),
             Event::Drain => self.drain(node)?,
