@@ -25,6 +25,8 @@ pub struct Command {
 pub struct Delivery {
     pub t: u64,
     pub node: String,
+    /// How often the job had been delivered by then, where the reply told it.
+    pub attempt: Option<u32>,
 }
 
 /// How an add ended.
@@ -280,6 +282,7 @@ impl<'a> Reader<'a> {
         job.deliveries.push(Delivery {
             t: event.t,
             node: event.node.clone().unwrap_or_default(),
+            attempt: event.attempt,
         });
     }
 

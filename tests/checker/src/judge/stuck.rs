@@ -45,7 +45,13 @@ impl Judge<'_> {
             (from.saturating_add(retry), delivery.node.as_str())
         });
         let again = again.filter(|_| !job.at_most_once());
-        let ends = job.deliveries.iter().map(|delivery| delivery.t);
+        let ends = job.deliveries.iter().enumerate().map(|(seen, delivery)| {
+            // One before it got lost on its way to a client: until RETRY was over nobody
+            // could have the job.
+            let unseen = (delivery.attempt).is_some_and(|attempt| attempt as usize > seen + 1);
+            let retry = job.want.retry.saturating_add(self.limits.retry_spread);
+            delivery.t.saturating_sub(if unseen { retry } else { 0 })
+        });
         let starts = std::iter::once(first).chain(again);
         // A job that does not come again may be gone.
         let is_gone = self.may_be_gone(job, over).is_some();

@@ -132,9 +132,14 @@ impl Story {
         self.command(op, Phase::Ok, node, job)
     }
 
+    /// The event that was told last.
+    pub fn last(&mut self) -> &mut Event {
+        self.events.last_mut().expect("an event")
+    }
+
     pub fn counted(&mut self, op: Op, count: u64, node: &str, job: &Job) -> &mut Story {
         self.ok(op, node, job);
-        self.events.last_mut().unwrap().n = Some(count);
+        self.last().n = Some(count);
         self
     }
 

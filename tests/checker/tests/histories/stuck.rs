@@ -13,6 +13,18 @@ fn nobody_waits_beside_a_job() {
 }
 
 #[test]
+fn a_job_that_was_lost_on_its_way_to_a_client_comes_after_its_retry() {
+    for (attempt, since, is_stuck) in [(2, 500, false), (1, 500, true), (2, 3_000, true)] {
+        let mut story = Story::new();
+        story.at(0).get("b");
+        let job = story.at(10).add("a");
+        story.at(10 + since + RETRY).deliver("a", &job);
+        story.last().attempt = Some(attempt);
+        story.broken_if(is_stuck, Class::Stuck);
+    }
+}
+
+#[test]
 fn a_job_that_is_delayed_is_waited_for() {
     let mut story = Story::new();
     story.want.delay = 3_000;
