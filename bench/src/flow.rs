@@ -5,13 +5,13 @@
 //! of a job is its number.
 
 use crate::compare::{figures_of, Figures};
-use crate::load::connection;
+use crate::load::{connection, read_all};
 use crate::replies::{end_of_reply, only_job};
 use crate::systems::command;
 use disque_testing::Server;
 use mio::net::TcpStream;
 use mio::{Events, Poll};
-use std::io::{ErrorKind, Read, Write};
+use std::io::Write;
 use std::time::{Duration, Instant};
 
 const CONSUMERS: usize = 10;
@@ -195,15 +195,7 @@ impl Peer {
 
     /// The reply, when all of it is there.
     fn receive(&mut self) -> Option<Vec<u8>> {
-        let mut piece = [0; 4096];
-        loop {
-            match self.stream.read(&mut piece) {
-                Ok(0) => panic!("the server has closed a connection"),
-                Ok(count) => self.read.extend_from_slice(&piece[..count]),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                Err(error) => panic!("the server is gone: {error}"),
-            }
-        }
+        read_all(&mut self.stream, &mut self.read);
         let end = end_of_reply(&self.read, 0)?;
         Some(self.read.drain(..end).collect())
     }

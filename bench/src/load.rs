@@ -97,6 +97,19 @@ pub fn connection(poll: &Poll, port: u16, number: usize) -> TcpStream {
     stream
 }
 
+/// Reads what has come.
+pub fn read_all(stream: &mut TcpStream, into: &mut Vec<u8>) {
+    let mut piece = [0; 64 << 10];
+    loop {
+        match stream.read(&mut piece) {
+            Ok(0) => panic!("the server has closed a connection"),
+            Ok(count) => into.extend_from_slice(&piece[..count]),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+            Err(error) => panic!("the server is gone: {error}"),
+        }
+    }
+}
+
 impl Connection {
     fn start(&mut self, batch: Option<&[Vec<u8>]>) {
         let Some(batch) = batch else { return };
@@ -117,15 +130,7 @@ impl Connection {
     }
 
     fn receive(&mut self, run: &mut Run, keep: bool) {
-        let mut piece = [0; 64 << 10];
-        loop {
-            match self.stream.read(&mut piece) {
-                Ok(0) => panic!("the server has closed a connection"),
-                Ok(count) => self.read.extend_from_slice(&piece[..count]),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                Err(error) => panic!("the server is gone: {error}"),
-            }
-        }
+        read_all(&mut self.stream, &mut self.read);
         let took = self.sent_at.elapsed().as_secs_f64() * 1e6;
         let mut start = 0;
         while let Some(end) = end_of_reply(&self.read, start) {
